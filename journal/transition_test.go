@@ -34,6 +34,7 @@ var jobPayloads = []Payload{
 	Done{Result: "ok"},
 	Conflict{Wanted: "done"},
 	Cancelled{By: "me"},
+	Retried{To: RowWaiting},
 }
 
 // workerPayloads holds a payload of each kind that is about the worker.
@@ -61,17 +62,17 @@ var paths = map[Status][]Payload{
 
 // legal is the transition table once more, as the design has it.
 var legal = map[Status]map[Kind]Status{
-	StatusNone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusNone},
+	StatusNone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusNone, KindRetried: StatusRetried},
 	StatusAccepted: {KindReleased: StatusReleased, KindRunning: StatusStarting, KindConflict: StatusConflict, KindCancelled: StatusIgnored},
 	StatusStarting: {
 		KindReleased: StatusReleased, KindRunning: StatusStarting, KindStarted: StatusRunning,
 		KindDone: StatusDone, KindConflict: StatusConflict, KindCancelled: StatusIgnored,
 	},
 	StatusRunning:  {KindSignal: StatusRunning, KindDone: StatusDone, KindConflict: StatusRunning},
-	StatusDone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusDone},
-	StatusReleased: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusReleased},
-	StatusIgnored:  {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusIgnored},
-	StatusConflict: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusConflict},
+	StatusDone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusDone, KindRetried: StatusRetried},
+	StatusReleased: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusReleased, KindRetried: StatusRetried},
+	StatusIgnored:  {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusIgnored, KindRetried: StatusRetried},
+	StatusConflict: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusConflict, KindRetried: StatusRetried},
 }
 
 func TestTransitionTable(t *testing.T) {
@@ -310,9 +311,7 @@ func TestARequestThatWasNeverSentMayBeAnnouncedOnceMore(t *testing.T) {
 			}
 			text := must.Get(EncodeCheckpoint(&s))(t)
 			again := must.Get(DecodeCheckpoint(text))(t)
-			if diff := cmp.Diff(s.Job(1), again.Job(1)); diff != "" {
-				t.Errorf("address %q, event %d: a checkpoint changes the job (-want +got):\n%s", address, i, diff)
-			}
+			check.Diff(t, s.Job(1), again.Job(1), "address %q, event %d: a checkpoint changes the job", address, i)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"jobd/store"
 	"jobd/store/storetest"
 	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // daily and weekly are schedules that rows of these tests have.
@@ -163,9 +164,7 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(map[int64]int{1: 1, 2: 1, 3: 1, 4: 3}, planned); diff != "" {
-		t.Errorf("journalled, by job (-want +got):\n%s", diff)
-	}
+	check.Diff(t, map[int64]int{1: 1, 2: 1, 3: 1, 4: 3}, planned, "journalled, by job")
 	if want := weekly + " after " + daily + ": ok"; !slices.Contains(asked, want) {
 		t.Errorf("asked: %q, want %q among them", asked, want)
 	}
@@ -367,9 +366,7 @@ func replayed(t *testing.T, j *eventlog.Log, id int64) journal.Job {
 	t.Helper()
 	state := journal.State{KeepEnded: true}
 	for _, e := range history(t, j) {
-		if err := state.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, state.Apply(e))
 	}
 	return state.Job(id)
 }

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -123,9 +123,7 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 		if got.Found != nil {
 			got.Found.Job = 0
 		}
-		if diff := cmp.Diff(payload, journal.Payload(got)); diff != "" {
-			t.Errorf("conflict (-want +got):\n%s", diff)
-		}
+		check.Diff(t, payload, journal.Payload(got), "conflict")
 	}
 	j.View(func(s *journal.State) {
 		for id, status := range map[int64]journal.Status{1: journal.StatusNone, 2: journal.StatusNone, 3: journal.StatusStarting} {

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -158,18 +158,14 @@ func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 			Found: &journal.Row{Target: "a", Status: journal.RowAccepted, Owner: token(1)}, Wanted: journal.RowRunning,
 			Reason: "CHECK constraint fails", Token: token(1),
 		}}
-		if diff := cmp.Diff(want, stripped(of[journal.Conflict](t, j))); diff != "" {
-			t.Errorf("after 25 h, conflicts (-want +got):\n%s", diff)
-		}
+		check.Diff(t, want, stripped(of[journal.Conflict](t, j)), "after 25 h, conflicts")
 		if open(m.Shown(newest, 1)) || !open(m.Shown(newest, 2)) {
 			t.Error("the refused row is still waited for, or the locked one is not")
 		}
 		table.Change(func() { clear(table.Locked) })
 		<-m.Shown(newest, 0)
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.Do(t, <-ended)
 	})
 }
 

@@ -83,9 +83,7 @@ func (f *failover) rows(when string, want map[int64]string) {
 // met compares which servers were journalled; the first one ever is one.
 func (f *failover) met(second journal.Server) {
 	f.Helper()
-	if diff := cmp.Diff([]journal.Server{{Server: "one"}, second}, of[journal.Server](f.T, f.journal)); diff != "" {
-		f.Errorf("journalled (-want +got):\n%s", diff)
-	}
+	check.Diff(f, []journal.Server{{Server: "one"}, second}, of[journal.Server](f.T, f.journal), "journalled")
 }
 
 // The first server ever is only noted, and confirmed.

@@ -15,6 +15,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -24,9 +25,7 @@ func openJournal(t *testing.T) *eventlog.Log {
 	t.Helper()
 	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, j.Close())
 	})
 	return j
 }

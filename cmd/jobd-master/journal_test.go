@@ -14,6 +14,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
 	"jobd/store/storetest/check"
@@ -51,7 +52,7 @@ func kindsOf(all []journal.Payload) (kinds []journal.Kind) {
 
 func mustVerify(t *testing.T, dir string) {
 	t.Helper()
-	must.Get(journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)))(t)
+	must.Get(readtest.VerifyAll(context.Background(), readtest.OpenReader(t, dir)))(t)
 }
 
 // ask sends a request; the answer is the text of the error, if there is one.

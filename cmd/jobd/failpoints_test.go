@@ -22,6 +22,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/check"
@@ -425,6 +426,6 @@ func TestRowsThatMayNotBeWhatTheJournalSays(t *testing.T) {
 			want[job] = of
 		}
 	}
-	got := must.Get(doubtfulBehind(t.Context(), journaltest.OpenReader(t, j.Dir), far[1].Seq))(t)
+	got := must.Get(doubtfulBehind(t.Context(), readtest.OpenReader(t, j.Dir), far[1].Seq))(t)
 	check.Equal(t, cmp.Diff(want, got), "", "rows in doubt (-want +got)")
 }

@@ -21,9 +21,7 @@ func makeAppender(t *testing.T, dir string) *Appender {
 	if err == nil {
 		err = Make(t.Context(), dir, h, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a := must.Get(OpenAppender(t.Context(), dir, 1))(t)
 	t.Cleanup(func() { _ = a.Close() })
 	return a

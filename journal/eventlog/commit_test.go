@@ -405,9 +405,7 @@ func TestOutputIsStoredCompressed(t *testing.T) {
 	roll(t, j)
 	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Closed{}})
 	mustMaintain(t, j)
-	if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true, Until: want[len(want)-1].Time.Add(1)})); diff != "" {
-		t.Errorf("sealed: %s", diff)
-	}
+	check.Diff(t, want, events(t, r, journal.Filter{Output: true, Until: want[len(want)-1].Time.Add(1)}), "sealed")
 	must.Get(verifyAll(t.Context(), r))(t)
 }
 
@@ -417,9 +415,7 @@ func query(t *testing.T, j *Log, text string, seq uint64, value any) {
 	if err == nil {
 		err = errors.Join(db.QueryRow(text, int64(seq)).Scan(value), db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // zstdMagic is what a frame of zstd begins with.

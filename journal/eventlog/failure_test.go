@@ -15,6 +15,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/archive"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -298,9 +299,7 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 			same := func(when string) {
 				t.Helper()
 				r := openReader(t, dir)
-				if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true})); diff != "" {
-					t.Errorf("%s: %s", when, diff)
-				}
+				check.Diff(t, want, events(t, r, journal.Filter{Output: true}), "%s", when)
 				if _, err := verifyAll(t.Context(), r); err != nil {
 					t.Errorf("%s: %v", when, err)
 				}
@@ -394,7 +393,7 @@ func TestDamagedSegmentIsNotSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tamper(`UPDATE records SET payload = '{}' WHERE seq = 7`)(t, j.config.Dir)
+	readtest.Tamper(1, `UPDATE records SET payload = '{}' WHERE seq = 7`)(t, j.config.Dir)
 	err = j.Maintain(t.Context())
 	var d *journal.DamagedError
 	if !errors.As(err, &d) || d.Seq != 7 {

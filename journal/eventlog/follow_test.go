@@ -254,9 +254,7 @@ func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, total, err := freeSpace(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := must.Get(OpenReserve(dir, total))(t)
 	check.Equal(t, r.threshold, total/10, "threshold … on a disk of %d bytes", total)
 }

@@ -203,9 +203,7 @@ func TestNobodyHoldsALockThatWasNeverSigned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f, err := lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	must.Do(t, f.Truncate(0))
 	_, err = lock(dir)

@@ -14,6 +14,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -67,7 +68,7 @@ func live(r *rand.Rand, j *journaltest.Log, n int) {
 func lives(t testing.TB, j *journaltest.Log, from, to int64) {
 	t.Helper()
 	for job := from; job <= to; job++ {
-		journaltest.MustAppend(t, j, journaltest.WholeLife(job)...)
+		journaltest.MustAppend(t, j, readtest.WholeLife(job)...)
 	}
 }
 
@@ -139,9 +140,7 @@ func await(t testing.TB, x *Index, level chan struct{}) {
 func dump(t testing.TB, x *Index) (lines []string) {
 	t.Helper()
 	db, _, err := open(t.Context(), x.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer db.Close()
 	for _, query := range []string{
 		`SELECT concat_ws('|', seq, id, target, state, at, manual, attempt, executor, claimed, started, ended, code, signal, reason, job IS NULL) FROM jobs ORDER BY seq`,
@@ -156,9 +155,7 @@ func dump(t testing.TB, x *Index) (lines []string) {
 			lines = append(lines, line)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return lines
 }
@@ -182,9 +179,7 @@ func anew(t testing.TB, j *journaltest.Log) []string {
 func bring(t testing.TB, x *Index, most func() int) {
 	t.Helper()
 	db, n, err := open(t.Context(), x.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &writer{Index: x, db: db, noted: n}
 	defer w.close()
 	must.Do(t, w.begin(t.Context()))
@@ -200,9 +195,7 @@ func bring(t testing.TB, x *Index, most func() int) {
 			if err == nil {
 				err = w.add(t.Context(), events)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		must.Do(t, w.sweep(t.Context()))
 	}

@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -27,7 +28,7 @@ func TestAnIndexThatIsMadeAnewIsTheSame(t *testing.T) {
 	met := map[string]bool{}
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+		j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking()})
 		x := New(Config{Dir: j.Dir, Log: j})
 		for range 6 {
 			live(r, j, 50)
@@ -40,7 +41,7 @@ func TestAnIndexThatIsMadeAnewIsTheSame(t *testing.T) {
 		got := dump(t, x)
 		same(t, fmt.Sprintf("seed %d, made anew", seed), anew(t, j), got)
 
-		state := must.Get(journaltest.StateAt(t.Context(), journaltest.OpenReader(t, j.Dir), time.Time{}))(t)
+		state := must.Get(readtest.StateAt(t.Context(), readtest.OpenReader(t, j.Dir), time.Time{}))(t)
 		rows := map[string]bool{}
 		for _, line := range got {
 			if f := strings.Split(line, "|"); len(f) > 10 {
@@ -68,7 +69,7 @@ func TestAnIndexThatIsMadeAnewIsTheSame(t *testing.T) {
 // What retention removes from the journal goes from the index; a job under way stays.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking(), Retention: journaltest.Day, NoTable: true})
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking(), Retention: journaltest.Day, NoTable: true})
 	x := New(Config{Dir: j.Dir, Log: j})
 	journaltest.MustAppend(t, j, journal.Draft{Job: 99, Payload: journal.Accepted{Target: "t", Token: "@"}},
 		journal.Draft{Job: 99, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 99, Payload: journal.Started{Pid: 1}})

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store/storetest/must"
 )
 
@@ -18,7 +19,7 @@ import (
 func filled(t *testing.T, seed uint64) *Index {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
-	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking()})
 	live(r, j, 120)
 	for job := range int64(40) {
 		code, target := int(job%4), fmt.Sprint("t", job%3)
@@ -162,7 +163,7 @@ func TestEachQueryUsesAnIndex(t *testing.T) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	j := journaltest.OpenTest(t, t.TempDir())
-	base := journaltest.Base
+	base := readtest.Base
 	x := New(Config{Dir: j.Dir, Log: j})
 	for minute := range 8 * 24 * 3 {
 		j.At(base.Add(time.Duration(minute) * 20 * time.Minute))
@@ -199,9 +200,7 @@ func FuzzText(f *testing.F) {
 	}
 	dir := f.TempDir()
 	db, _, err := open(f.Context(), dir+"/index.db")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Cleanup(func() { db.Close() })
 	f.Fuzz(func(t *testing.T, text string) {
 		query := match(text)

@@ -7,19 +7,8 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/journal/journaltest/readtest"
 )
-
-// Base is when the tests' journals begin; their clock ticks by a second.
-var Base = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
-
-// Ticking is a clock that moves on by a second whenever it is looked at.
-func Ticking() func() time.Time {
-	now := Base.Add(-time.Second)
-	return func() time.Time {
-		now = now.Add(time.Second)
-		return now
-	}
-}
 
 // Log is a log whose clock the test moves. It is closed with the test.
 type Log struct {
@@ -79,14 +68,14 @@ func Roll(_ testing.TB, j *Log) { j.ahead += Day }
 // Rolled is a log whose segments have so many appends of whole lives each.
 func Rolled(t testing.TB, segments, lives int) *Log {
 	t.Helper()
-	j := OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: Ticking()})
+	j := OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking()})
 	for s := range segments {
 		if s > 0 {
 			Roll(t, j)
 		}
 		for n := range lives {
 			job := int64(s*lives + n + 1)
-			MustAppend(t, j, WholeLife(job)...)
+			MustAppend(t, j, readtest.WholeLife(job)...)
 			MustAppend(t, j, journal.Draft{Job: job + 1_000_000, Payload: journal.Accepted{Target: "t", Token: "@waiting"}})
 		}
 	}
@@ -99,7 +88,7 @@ func ClosedJournal(t testing.TB, jobs int64) string {
 	dir := t.TempDir()
 	j := OpenTest(t, dir)
 	for job := range jobs {
-		MustAppend(t, j, WholeLife(job+1)...)
+		MustAppend(t, j, readtest.WholeLife(job+1)...)
 	}
 	j.SetPosition(2)
 	MustClose(t, j)
@@ -110,12 +99,12 @@ func ClosedJournal(t testing.TB, jobs int64) string {
 func Large(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	j := OpenWith(t, eventlog.Config{Dir: dir, Now: Ticking()})
+	j := OpenWith(t, eventlog.Config{Dir: dir, Now: readtest.Ticking()})
 	for half := range int64(2) {
 		for batch := range int64(20) {
 			var drafts []journal.Draft
 			for job := range int64(250) {
-				drafts = append(drafts, WholeLife(1+half*5000+batch*250+job)...)
+				drafts = append(drafts, readtest.WholeLife(1+half*5000+batch*250+job)...)
 			}
 			MustAppend(t, j, drafts...)
 		}
@@ -152,33 +141,5 @@ func MustClose(t testing.TB, j *Log) {
 	t.Helper()
 	if err := j.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
-	}
-}
-
-// Snapshot copies the state, as a View's may not be kept.
-func Snapshot(j *Log) (copied journal.State) {
-	j.View(func(s *journal.State) {
-		data, err := journal.EncodeCheckpoint(s)
-		if err != nil {
-			panic(err)
-		}
-		state, err := journal.DecodeCheckpoint(data)
-		if err != nil {
-			panic(err)
-		}
-		copied = *state
-		copied.Seq, copied.Hash = s.Seq, s.Hash
-	})
-	return copied
-}
-
-// WholeLife is a job's way from its claim to its end.
-func WholeLife(job int64) []journal.Draft {
-	code := int(job % 3)
-	return []journal.Draft{
-		{Job: job, Payload: journal.Accepted{Target: "t", Token: "@abcdefghi"}},
-		{Job: job, Payload: journal.Running{Attempt: 1}},
-		{Job: job, Payload: journal.Started{Pid: int(job), StartTime: 12345, BootID: "boot"}},
-		{Job: job, Payload: journal.Done{Result: "ok", Code: &code, Stdout: journal.Output{Kept: []byte("out"), Size: 3}}},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -36,7 +37,7 @@ func (l *life) step() {
 		journaltest.MustClose(l.t, l.journal)
 		l.open(l.journal.Dir)
 	case 1: // a crash
-		dir := journaltest.CopyFolder(l.t, l.journal.Dir)
+		dir := readtest.CopyFolder(l.t, l.journal.Dir)
 		journaltest.MustClose(l.t, l.journal)
 		l.open(dir)
 	case 2, 3:
@@ -45,7 +46,7 @@ func (l *life) step() {
 		journaltest.MustMaintain(l.t, l.journal)
 	default:
 		if _, err := l.journal.Append(l.drafts()...); err == nil {
-			l.states = append(l.states, journaltest.Snapshot(l.journal))
+			l.states = append(l.states, readtest.Snapshot(l.journal))
 		}
 	}
 }
@@ -93,7 +94,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	l := &life{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: journaltest.Base}
+	l := &life{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: readtest.Base}
 	l.open(t.TempDir())
 	for len(l.states) < 600 {
 		l.step()
@@ -102,18 +103,18 @@ func TestStateIsWhatItWas(t *testing.T) {
 	if _, segments := l.journal.Usage(); segments < 5 {
 		t.Fatalf("%d segments only", segments)
 	}
-	r := journaltest.OpenReader(t, l.journal.Dir)
-	must.Get(journaltest.VerifyAll(t.Context(), r))(t)
+	r := readtest.OpenReader(t, l.journal.Dir)
+	must.Get(readtest.VerifyAll(t.Context(), r))(t)
 	last := l.states[len(l.states)-1].Time
 	for n := range 300 {
-		at := journaltest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(journaltest.Base)) + 2000)))
+		at := readtest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(readtest.Base)) + 2000)))
 		// The newest state at or before the time.
 		i := sort.Search(len(l.states), func(i int) bool { return l.states[i].Time.After(at) })
 		want := journal.State{}
 		if i > 0 {
 			want = l.states[i-1]
 		}
-		got, err := journaltest.StateAt(t.Context(), r, at)
+		got, err := readtest.StateAt(t.Context(), r, at)
 		if err != nil {
 			t.Fatalf("at %v: %v", at, err)
 		}
@@ -132,9 +133,7 @@ func checkJobs(t *testing.T, r *replay.Reader, at time.Time, state *journal.Stat
 	t.Helper()
 	var got, want []journal.Job
 	for job, err := range r.Jobs(t.Context(), at) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, job)
 	}
 	for _, job := range state.Jobs {
@@ -148,126 +147,75 @@ func checkJobs(t *testing.T, r *replay.Reader, at time.Time, state *journal.Stat
 	must.Equal(t, cmp.Diff(want, got), "", "at %v: Jobs", at)
 }
 
-// A job that is retried is given once, as it stands at the end; a retry that is taken back leaves
-// what was before it.
-func TestJobsThatWereRetried(t *testing.T) {
+// A job is given once, as it stands at the end: a retry, or an ignoring, that is taken back leaves what was before
+// it; a row that comes back has the plan of the run that ended last, as it was planned anew where its schedule was
+// edited.
+func TestJobsAreGivenOnce(t *testing.T) {
 	t.Parallel()
-	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
-	accepted, running := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}
-	failed := journal.Done{Result: "fail"}
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking()})
+	accepted, running, failed := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}, journal.Done{Result: "fail"}
 	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "fail", Finished: 7, By: "me"}
 	back := journal.Conflict{Wanted: journal.WantedRetried, Reason: "the row is done"}
 	ran := []journal.Payload{accepted, running, failed}
-	stories := map[int64]struct {
-		events []journal.Payload
-		want   journal.Status
-	}{
-		1:  {append(ran, retried), journal.StatusRetried},
-		2:  {append(ran, retried, back), journal.StatusDone},
-		3:  {append(ran, retried, back, retried), journal.StatusRetried},
-		4:  {append(ran, retried, accepted), journal.StatusAccepted},
-		5:  {append(ran, retried, accepted, running, journal.Done{Result: "ok"}), journal.StatusDone},
-		6:  {[]journal.Payload{retried}, journal.StatusRetried},
-		7:  {[]journal.Payload{retried, back}, journal.StatusConflict},
-		8:  {append(ran, journal.SetAside{Wanted: "done"}, retried, journal.SetAside{Wanted: "done"}, back, journal.SetAside{Wanted: "done"}), journal.StatusDone},
-		9:  {[]journal.Payload{journal.Ignored{Reason: "x"}, retried, back}, journal.StatusIgnored},
-		10: {append(ran, retried, journal.Ignored{Reason: "x"}), journal.StatusIgnored},
-		11: {append(ran, retried, accepted, running, failed, retried, back), journal.StatusDone},
-		12: {append(ran, journal.Conflict{Wanted: journal.RowDone, Token: "@1"}, retried, back, back), journal.StatusDone},
-	}
-	for id, story := range stories {
-		for _, payload := range story.events {
-			journaltest.MustAppend(t, j, journal.Draft{Job: id, Payload: payload})
-		}
-	}
-	journaltest.MustClose(t, j)
-	r := journaltest.OpenReader(t, j.Dir)
-	seen := map[int64]bool{}
-	for job, err := range r.Jobs(t.Context(), time.Time{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := stories[job.ID].want; job.Status != want || seen[job.ID] {
-			t.Errorf("job %d is %q, want %q, once", job.ID, job.Status, want)
-		}
-		if seen[job.ID] = true; job.Status == journal.StatusDone && job.Token != "@1" {
-			t.Errorf("job %d has lost its claim: %+v", job.ID, job)
-		}
-	}
-	check.Equal(t, len(seen), len(stories), "jobs were given, of")
-	state := must.Get(journaltest.StateAt(t.Context(), r, time.Time{}))(t)
-	for id, story := range stories {
-		if got := state.Job(id).Status; got != story.want && got != journal.StatusNone {
-			t.Errorf("job %d is %q in the state, want %q", id, got, story.want)
-		}
-	}
-}
-
-// Nobody retries a job that is under way.
-func TestARetryOfAJobUnderWayIsIllegal(t *testing.T) {
-	t.Parallel()
-	for _, before := range [][]journal.Payload{
-		{journal.Accepted{Token: "@1"}},
-		{journal.Accepted{Token: "@1"}, journal.Running{Attempt: 1}},
-		{journal.Accepted{Token: "@1"}, journal.Running{Attempt: 1}, journal.Started{Pid: 1}},
-	} {
-		j := journaltest.OpenTest(t, t.TempDir())
-		for _, payload := range before {
-			journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: payload})
-		}
-		if _, err := j.Append(journal.Draft{Job: 1, Payload: journal.Retried{To: journal.RowWaiting}}); err == nil {
-			t.Errorf("retried after %d events of a claim", len(before))
-		}
-	}
-}
-
-// A row that comes back is given once, as it stands at the end: with the plan of the run that ended
-// last, as it was planned anew where its schedule was edited.
-func TestJobsThatComeBack(t *testing.T) {
-	t.Parallel()
-	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+	ignored, undone := journal.Ignored{Reason: "x"}, journal.Conflict{Wanted: journal.RowIgnored, Reason: "the row is manual"}
 	at := func(second int64) *journal.Again {
 		return &journal.Again{RunAt: second, PlannedAt: second, Why: journal.AgainSchedule}
 	}
-	accepted := journal.Accepted{Target: "a", Token: "@1", From: journal.RowDelayed, Plan: &journal.Plan{RunAt: 5}, PlannedAt: 5}
-	running, done := journal.Running{Attempt: 1}, journal.Done{Result: "ok", Again: at(100)}
-	planned := journal.Planned{Target: "a", To: *at(200), Reason: "missed"}
-	replanned := journal.Replanned{Token: "@1", Again: at(300)}
-	late := journal.Replanned{Token: "@0", Again: at(400)}
-	ran := []journal.Payload{accepted, running, done}
-	stories := map[int64]struct {
+	delayed := journal.Accepted{Target: "b", Token: "@1", From: journal.RowDelayed, Plan: &journal.Plan{RunAt: 5}, PlannedAt: 5}
+	recurs := journal.Done{Result: "ok", Again: at(100)}
+	planned := journal.Planned{Target: "b", To: *at(200), Reason: "missed"}
+	replanned, late := journal.Replanned{Token: "@1", Again: at(300)}, journal.Replanned{Token: "@0", Again: at(400)}
+	came := []journal.Payload{delayed, running, recurs}
+	stories := []struct {
 		events []journal.Payload
 		want   journal.Status
 		again  int64 // 0: it does not come back
 	}{
-		1:  {ran, journal.StatusDone, 100},
-		2:  {append(ran, replanned), journal.StatusDone, 300},
-		3:  {append(ran, journal.Replanned{Token: "@1", Note: "unreadable"}), journal.StatusDone, 0},
-		4:  {[]journal.Payload{planned}, journal.StatusPlanned, 200},
-		5:  {[]journal.Payload{planned, planned}, journal.StatusPlanned, 200},
-		6:  {append([]journal.Payload{planned}, ran...), journal.StatusDone, 100},
-		7:  {append(ran, planned), journal.StatusPlanned, 200},
-		8:  {append(ran, replanned, accepted), journal.StatusAccepted, 0},
-		9:  {append(ran, replanned, accepted, running, done, replanned), journal.StatusDone, 300},
-		10: {append(ran, late), journal.StatusDone, 100},
-		11: {append(ran, accepted, late, running, done), journal.StatusDone, 100},
-		12: {append(ran, journal.SetAside{Wanted: "delayed"}, replanned, journal.SetAside{Wanted: "delayed"}), journal.StatusDone, 300},
-		13: {append([]journal.Payload{late}, ran...), journal.StatusDone, 100},
-		14: {append(ran, replanned, journal.Ignored{Reason: "x"}), journal.StatusIgnored, 0},
+		{append(ran, retried), journal.StatusRetried, 0},
+		{append(ran, retried, back), journal.StatusDone, 0},
+		{append(ran, retried, back, retried), journal.StatusRetried, 0},
+		{append(ran, retried, accepted), journal.StatusAccepted, 0},
+		{append(ran, retried, accepted, running, journal.Done{Result: "ok"}), journal.StatusDone, 0},
+		{[]journal.Payload{retried}, journal.StatusRetried, 0},
+		{[]journal.Payload{retried, back}, journal.StatusConflict, 0},
+		{append(ran, journal.SetAside{Wanted: "done"}, retried, journal.SetAside{Wanted: "done"}, back, journal.SetAside{Wanted: "done"}), journal.StatusDone, 0},
+		{[]journal.Payload{ignored, retried, back}, journal.StatusIgnored, 0},
+		{append(ran, retried, ignored), journal.StatusIgnored, 0},
+		{append(ran, retried, accepted, running, failed, retried, back), journal.StatusDone, 0},
+		{append(ran, journal.Conflict{Wanted: journal.RowDone, Token: "@1"}, retried, back, back), journal.StatusDone, 0},
+
+		{[]journal.Payload{ignored}, journal.StatusIgnored, 0},
+		{[]journal.Payload{ignored, undone}, journal.StatusConflict, 0},
+		{[]journal.Payload{ignored, undone, accepted, running, failed}, journal.StatusDone, 0},
+		{[]journal.Payload{ignored, ignored, journal.SetAside{Wanted: "done"}}, journal.StatusIgnored, 0},
+		{[]journal.Payload{ignored, accepted}, journal.StatusAccepted, 0},
+
+		{came, journal.StatusDone, 100},
+		{append(came, replanned), journal.StatusDone, 300},
+		{append(came, journal.Replanned{Token: "@1", Note: "unreadable"}), journal.StatusDone, 0},
+		{[]journal.Payload{planned}, journal.StatusPlanned, 200},
+		{[]journal.Payload{planned, planned}, journal.StatusPlanned, 200},
+		{append([]journal.Payload{planned}, came...), journal.StatusDone, 100},
+		{append(came, planned), journal.StatusPlanned, 200},
+		{append(came, replanned, delayed), journal.StatusAccepted, 0},
+		{append(came, replanned, delayed, running, recurs, replanned), journal.StatusDone, 300},
+		{append(came, late), journal.StatusDone, 100},
+		{append(came, delayed, late, running, recurs), journal.StatusDone, 100},
+		{append(came, journal.SetAside{Wanted: "delayed"}, replanned, journal.SetAside{Wanted: "delayed"}), journal.StatusDone, 300},
+		{append([]journal.Payload{late}, came...), journal.StatusDone, 100},
+		{append(came, replanned, ignored), journal.StatusIgnored, 0},
 	}
-	for id, story := range stories {
+	for i, story := range stories {
 		for _, payload := range story.events {
-			journaltest.MustAppend(t, j, journal.Draft{Job: id, Payload: payload})
+			journaltest.MustAppend(t, j, journal.Draft{Job: int64(i + 1), Payload: payload})
 		}
 	}
 	journaltest.MustClose(t, j)
-	r := journaltest.OpenReader(t, j.Dir)
+	r := readtest.OpenReader(t, j.Dir)
 	seen := map[int64]bool{}
 	for job, err := range r.Jobs(t.Context(), time.Time{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		story := stories[job.ID]
+		must.Do(t, err)
+		story := stories[job.ID-1]
 		var again int64
 		if job.Again != nil {
 			again = job.Again.RunAt
@@ -275,59 +223,19 @@ func TestJobsThatComeBack(t *testing.T) {
 		if job.Status != story.want || again != story.again || seen[job.ID] {
 			t.Errorf("job %d is %q and comes back at %d, want %q, %d, once", job.ID, job.Status, again, story.want, story.again)
 		}
-		seen[job.ID] = true
+		if seen[job.ID] = true; job.Status == journal.StatusDone && job.Token != "@1" {
+			t.Errorf("job %d has lost its claim: %+v", job.ID, job)
+		}
 	}
 	check.Equal(t, len(seen), len(stories), "jobs were given, of …: %v", seen)
-	var targets int
-	for _, err := range r.Events(t.Context(), journal.Filter{Target: "a", Kinds: []journal.Kind{journal.KindPlanned}}) {
-		if err != nil {
-			t.Fatal(err)
+	state := must.Get(readtest.StateAt(t.Context(), r, time.Time{}))(t)
+	for i, story := range stories {
+		if got := state.Job(int64(i + 1)).Status; got != story.want && got != journal.StatusNone {
+			t.Errorf("job %d is %q in the state, want %q", i+1, got, story.want)
 		}
-		targets++
 	}
-	check.Equal(t, targets, 5, "planned events are of target a")
-}
-
-// An ignored event that is taken back leaves a conflict, whatever follows; each job is given once,
-// as it stands at the end.
-func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
-	ignored, back := journal.Ignored{Reason: "status = waiting != manual"}, journal.Conflict{Wanted: journal.RowIgnored, Reason: "the row is manual"}
-	accepted, running, done := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"}
-	for _, draft := range []journal.Draft{
-		{Job: 1, Payload: ignored},
-		{Job: 2, Payload: ignored},
-		{Job: 3, Payload: ignored},
-		{Job: 2, Payload: back},
-		{Job: 3, Payload: back},
-		{Job: 3, Payload: accepted},
-		{Job: 3, Payload: running},
-		{Job: 4, Payload: ignored},
-		{Job: 4, Payload: ignored},
-		{Job: 4, Payload: journal.SetAside{Wanted: "done"}},
-		{Job: 3, Payload: done},
-		{Job: 5, Payload: ignored},
-		{Job: 5, Payload: accepted},
-	} {
-		must.Get(j.Append(draft))(t)
-	}
-	must.Do(t, j.Close())
-	r := must.Get(replay.Open(dir))(t)
-	want := map[int64]journal.Status{
-		1: journal.StatusIgnored, 2: journal.StatusConflict, 3: journal.StatusDone, 4: journal.StatusIgnored, 5: journal.StatusAccepted,
-	}
-	for job, err := range r.Jobs(t.Context(), time.Time{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		check.Equal(t, job.Status, want[job.ID], "job %d is …, once", job.ID)
-		delete(want, job.ID)
-	}
-	if len(want) > 0 {
-		t.Errorf("not given: %v", want)
-	}
+	of := readtest.Events(t, r, journal.Filter{Target: "b", Kinds: []journal.Kind{journal.KindPlanned}})
+	check.Equal(t, len(of), 5, "planned events are of target b")
 }
 
 // Jobs that are under way before a time are found from the checkpoint of its segment on.

@@ -20,6 +20,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/verify"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -28,21 +29,21 @@ import (
 // readAll uses everything that a reader has.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
-	r := journaltest.OpenReader(t, dir)
+	r := readtest.OpenReader(t, dir)
 	ctx := t.Context()
-	_, verifyErr := journaltest.VerifyAll(ctx, r)
-	_, stateErr := journaltest.StateAt(ctx, r, journaltest.Base)
+	_, verifyErr := readtest.VerifyAll(ctx, r)
+	_, stateErr := readtest.StateAt(ctx, r, readtest.Base)
 	_, newestErr := r.Newest(ctx)
 	must.Do(t, errors.Join(verifyErr, stateErr, newestErr))
-	journaltest.Events(t, r, journal.Filter{Since: journaltest.Base, Until: journaltest.Base.Add(time.Hour), Last: 2, Target: "a", Output: true})
+	readtest.Events(t, r, journal.Filter{Since: readtest.Base, Until: readtest.Base.Add(time.Hour), Last: 2, Target: "a", Output: true})
 }
 
 func TestReaderLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	dir := history(t)
-	before := journaltest.Listing(t, dir)
+	before := readtest.Listing(t, dir)
 	readAll(t, dir)
-	check.Equal(t, cmp.Diff(before, journaltest.Listing(t, dir)), "", "reading changed the folder")
+	check.Equal(t, cmp.Diff(before, readtest.Listing(t, dir)), "", "reading changed the folder")
 	must.Do(t, os.Chmod(dir, 0o500))
 	readAll(t, dir)
 	must.Do(t, os.Chmod(dir, 0o700))
@@ -53,16 +54,16 @@ func TestReaderSeesWhatACrashLeft(t *testing.T) {
 	t.Parallel()
 	live := t.TempDir()
 	j := journaltest.OpenTest(t, live)
-	journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
-	crashed := journaltest.CopyFolder(t, live)
-	must.Do(t, os.Remove(filepath.Join(crashed, journaltest.SegmentFile+"-shm")))
-	before := journaltest.Listing(t, crashed)
-	r := journaltest.OpenReader(t, crashed)
-	must.Equal(t, len(journaltest.Events(t, r, journal.Filter{})), 4, "events")
-	after := journaltest.Listing(t, crashed)
-	delete(after, journaltest.SegmentFile+"-shm")
+	journaltest.MustAppend(t, j, readtest.WholeLife(1)...)
+	crashed := readtest.CopyFolder(t, live)
+	must.Do(t, os.Remove(filepath.Join(crashed, readtest.SegmentFile+"-shm")))
+	before := readtest.Listing(t, crashed)
+	r := readtest.OpenReader(t, crashed)
+	must.Equal(t, len(readtest.Events(t, r, journal.Filter{})), 4, "events")
+	after := readtest.Listing(t, crashed)
+	delete(after, readtest.SegmentFile+"-shm")
 	check.Equal(t, cmp.Diff(before, after), "", "reading changed the folder")
-	state := journaltest.Snapshot(journaltest.OpenTest(t, crashed))
+	state := readtest.Snapshot(journaltest.OpenTest(t, crashed))
 	must.Equal(t, state.Seq, 4, "the journal ends at")
 }
 
@@ -71,22 +72,20 @@ func TestReaderSeesWhatACrashLeft(t *testing.T) {
 func TestReaderMeetsAStartingWorker(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 4000) // more pages of events than are read ahead
-	r := journaltest.OpenReader(t, dir)
+	r := readtest.OpenReader(t, dir)
 	must.Equal(t, must.Get(r.Newest(t.Context()))(t), 16000, "newest")
 	count := 0
 	for _, err := range r.Events(t.Context(), journal.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if count++; count == 1 {
 			j := journaltest.OpenTest(t, dir)
 			for job := range int64(100) {
-				journaltest.MustAppend(t, j, journaltest.WholeLife(job+5000)...)
+				journaltest.MustAppend(t, j, readtest.WholeLife(job+5000)...)
 			}
 		}
 	}
 	must.Equal(t, count, 16400, "events")
-	must.Get(journaltest.VerifyAll(t.Context(), r))(t)
+	must.Get(readtest.VerifyAll(t.Context(), r))(t)
 }
 
 // Pitfall 25: an iteration that pauses holds no snapshot, so the log can be emptied.
@@ -95,20 +94,18 @@ func TestPausedIterationDoesNotKeepTheLog(t *testing.T) {
 	dir := t.TempDir()
 	j := journaltest.OpenTest(t, dir)
 	for job := range int64(1500) {
-		journaltest.MustAppend(t, j, journaltest.WholeLife(job+1)...)
+		journaltest.MustAppend(t, j, readtest.WholeLife(job+1)...)
 	}
 	count := 0
-	for _, err := range journaltest.OpenReader(t, dir).Events(t.Context(), journal.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, err := range readtest.OpenReader(t, dir).Events(t.Context(), journal.Filter{}) {
+		must.Do(t, err)
 		if count++; count != 1 {
 			continue
 		}
-		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
+		db := archive.OpenForWriting(filepath.Join(dir, readtest.SegmentFile))
 		_, err := db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 		must.Do(t, errors.Join(err, db.Close()))
-		info := must.Get(os.Stat(filepath.Join(dir, journaltest.SegmentFile+"-wal")))(t)
+		info := must.Get(os.Stat(filepath.Join(dir, readtest.SegmentFile+"-wal")))(t)
 		must.Equal(t, info.Size(), 0, "the log has … bytes beside a paused reader")
 	}
 	must.Equal(t, count, 6000, "events")
@@ -126,7 +123,7 @@ func TestLargeOutputIsPaged(t *testing.T) {
 			journal.Draft{Job: job + 1, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: kept, Size: size}}})
 	}
 	journaltest.MustClose(t, j)
-	r := journaltest.OpenReader(t, dir)
+	r := readtest.OpenReader(t, dir)
 	for name, c := range map[string]struct {
 		filter journal.Filter
 		most   uint64
@@ -140,9 +137,7 @@ func TestLargeOutputIsPaged(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		count := 0
 		for e, err := range r.Events(t.Context(), c.filter) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if done := e.Payload.(journal.Done); len(done.Stdout.Kept) != c.output || done.Stdout.Size != size {
 				t.Fatalf("%s: %d bytes of output", name, len(done.Stdout.Kept))
 			}
@@ -156,26 +151,11 @@ func TestLargeOutputIsPaged(t *testing.T) {
 	}
 }
 
-func TestReadingEndsWithTheContext(t *testing.T) {
-	t.Parallel()
-	r := journaltest.OpenReader(t, history(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var damage *journal.DamagedError
-	if _, err := journaltest.VerifyAll(ctx, r); !errors.Is(err, context.Canceled) || errors.As(err, &damage) {
-		t.Errorf("Verify: %v", err)
-	}
-	for e, err := range r.Events(ctx, journal.Filter{}) {
-		check.ErrorIs(t, err, context.Canceled, "Events: %v", e)
-	}
-}
-
 // A verification or a replay that is interrupted says so. It once took what it had not read for
 // missing.
 func TestInterruptedReadingIsNoDamage(t *testing.T) {
 	t.Parallel()
-	dir := journaltest.Large(t)
-	r := journaltest.OpenReader(t, dir)
+	r := readtest.OpenReader(t, journaltest.Large(t))
 	for name, read := range map[string]func(context.Context, func()) error{
 		"verify": func(ctx context.Context, cancel func()) error {
 			_, err := verify.Audit(ctx, r.Folder(), nil, func(uint64) { cancel() })
@@ -190,9 +170,15 @@ func TestInterruptedReadingIsNoDamage(t *testing.T) {
 			}
 			return nil
 		},
+		"events": func(ctx context.Context, cancel func()) (err error) {
+			for _, err = range r.Events(ctx, journal.Filter{}) {
+				cancel()
+			}
+			return err
+		},
 		"before it began": func(ctx context.Context, cancel func()) error {
 			cancel()
-			_, err := journaltest.VerifyAll(ctx, r)
+			_, err := readtest.VerifyAll(ctx, r)
 			return err
 		},
 	} {
@@ -211,11 +197,11 @@ const maxPageBytes = 4 << 20
 func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 	t.Parallel()
 	j := journaltest.Rolled(t, 3, 2) // 30 events
-	r := journaltest.OpenReader(t, j.Dir)
+	r := readtest.OpenReader(t, j.Dir)
 	if removed, err := r.Kept(t.Context()); err != nil || removed != nil {
 		t.Fatalf("of a whole history: %v, %v", removed, err)
 	}
-	last := journaltest.Events(t, r, journal.Filter{Last: 21})[0] // event 10, the last of segment 1
+	last := readtest.Events(t, r, journal.Filter{Last: 21})[0] // event 10, the last of segment 1
 	journaltest.MustMaintain(t, j)
 	j.SetPosition(30)
 	j.Reopen(t, func(c *eventlog.Config) { c.Retention = time.Nanosecond })
@@ -227,7 +213,7 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 		t.Fatalf("%v, %v, not %v", removed, err, want)
 	}
 	for name, read := range map[string]func() error{
-		"events behind one that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 9}) },
+		"events behind one that is gone": func() error { return readtest.Drain(r, journal.Filter{After: 9}) },
 		"jobs at a time before": func() error {
 			for _, err := range r.Jobs(t.Context(), last.Time.Add(-time.Microsecond)) {
 				return err
@@ -241,8 +227,8 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 		}
 	}
 	for name, read := range map[string]func() error{
-		"events behind the last that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 10}) },
-		"all events":                          func() error { return journaltest.Drain(r, journal.Filter{}) },
+		"events behind the last that is gone": func() error { return readtest.Drain(r, journal.Filter{After: 10}) },
+		"all events":                          func() error { return readtest.Drain(r, journal.Filter{}) },
 	} {
 		check.Do(t, read(), "%s", name)
 	}
@@ -252,7 +238,7 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 func history(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: readtest.Ticking()})
 	claim := func(job int64, target string) journal.Draft {
 		return journal.Draft{Job: job, Payload: journal.Accepted{Target: target}}
 	}
@@ -314,8 +300,8 @@ func isAbout(p journal.Payload, target string) bool {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	r := journaltest.OpenReader(t, history(t))
-	all := journaltest.Events(t, r, journal.Filter{Output: true})
+	r := readtest.OpenReader(t, history(t))
+	all := readtest.Events(t, r, journal.Filter{Output: true})
 	must.Equal(t, len(all), 19, "events")
 	rapid.Check(t, func(rt *rapid.T) {
 		at := rapid.Custom(func(rt *rapid.T) time.Time {
@@ -323,7 +309,7 @@ func TestFilters(t *testing.T) {
 				return time.Time{}
 			}
 			seconds := rapid.IntRange(-2, 14).Draw(rt, "seconds")
-			return journaltest.Base.Add(time.Duration(seconds)*time.Second + time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 999, 1000}).Draw(rt, "ns")))
+			return readtest.Base.Add(time.Duration(seconds)*time.Second + time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 999, 1000}).Draw(rt, "ns")))
 		})
 		f := journal.Filter{
 			After:  rapid.SampledFrom([]uint64{0, 0, 0, 1, 7, 20, 21}).Draw(rt, "after"),
@@ -336,32 +322,8 @@ func TestFilters(t *testing.T) {
 			By:     rapid.SampledFrom([]string{"", "", "me"}).Draw(rt, "by"),
 			Output: true,
 		}
-		must.Equal(rt, cmp.Diff(naive(all, f), journaltest.Events(t, r, f)), "", "%+v: -naive +", f)
+		must.Equal(rt, cmp.Diff(naive(all, f), readtest.Events(t, r, f)), "", "%+v: -naive +", f)
 	})
-}
-
-func TestStateAtATime(t *testing.T) {
-	t.Parallel()
-	r := journaltest.OpenReader(t, history(t))
-	for _, c := range []struct {
-		name string
-		at   time.Time
-		job1 journal.Status
-		job2 journal.Status
-		seq  uint64
-	}{
-		{"before the first event", journaltest.Base.Add(-1), journal.StatusNone, journal.StatusNone, 0},
-		{"at an event", journaltest.Base.Add(time.Second), journal.StatusAccepted, journal.StatusAccepted, 3},
-		{"a nanosecond before an event", journaltest.Base.Add(2*time.Second - 1), journal.StatusAccepted, journal.StatusAccepted, 3},
-		{"after an event", journaltest.Base.Add(2*time.Second + 1), journal.StatusStarting, journal.StatusReleased, 5},
-		{"ended", journaltest.Base.Add(5 * time.Second), journal.StatusDone, journal.StatusReleased, 8},
-		{"now", time.Time{}, journal.StatusConflict, journal.StatusConflict, 19},
-	} {
-		state := must.Get(journaltest.StateAt(t.Context(), r, c.at))(t)
-		if got1, got2 := state.Job(1).Status, state.Job(2).Status; got1 != c.job1 || got2 != c.job2 || state.Seq != c.seq {
-			t.Errorf("%s: jobs %q and %q at event %d, want %q and %q at %d", c.name, got1, got2, state.Seq, c.job1, c.job2, c.seq)
-		}
-	}
 }
 
 func TestClaimOfAJob(t *testing.T) {
@@ -388,7 +350,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestNewestOfManyEventsOfAJob(t *testing.T) {
 	t.Parallel()
 	j := journaltest.OpenTest(t, t.TempDir())
-	first := journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
+	first := journaltest.MustAppend(t, j, readtest.WholeLife(1)...)
 	var drafts []journal.Draft
 	for range 1000 {
 		drafts = append(drafts, journal.Draft{Job: 2, Payload: journal.Accepted{Target: "t", Token: "x"}}, journal.Draft{Job: 2, Payload: journal.Released{}})
@@ -397,9 +359,9 @@ func TestNewestOfManyEventsOfAJob(t *testing.T) {
 	for range 40 {
 		last = journaltest.MustAppend(t, j, drafts...)
 	}
-	r := journaltest.OpenReader(t, j.Dir)
+	r := readtest.OpenReader(t, j.Dir)
 	for job, want := range map[int64][]journal.Event{1: first[len(first)-3:], 2: last[len(last)-3:]} {
-		got := journaltest.Events(t, r, journal.Filter{Job: job, Last: 3})
+		got := readtest.Events(t, r, journal.Filter{Job: job, Last: 3})
 		for i := range want {
 			if len(got) != len(want) || got[i].Seq != want[i].Seq {
 				t.Errorf("job %d: %v, want %v", job, got, want)

@@ -18,6 +18,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
@@ -47,53 +48,53 @@ func TestDamageIsFound(t *testing.T) {
 		seq    uint64 // what the error is about; 0: it cannot tell
 		says   string
 	}{
-		"payload":                {onOpen(1, `UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
-		"hash":                   {onOpen(1, `UPDATE records SET hash = `+other+` WHERE seq = 7`), 7, "hash does not match"},
-		"short hash":             {onOpen(1, `UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash does not match"},
-		"time":                   {onOpen(1, `UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
-		"job":                    {onOpen(1, `UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
-		"kind":                   {onOpen(1, `UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
-		"output":                 {onOpen(1, `UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
-		"number":                 {onOpen(1, `UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
-		"swapped":                {onOpen(1, `UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
-		"deleted middle":         {onOpen(1, `DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
-		"deleted beginning":      {onOpen(1, `DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
-		"deleted tail":           {onOpen(1, `DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
-		"deleted everything":     {onOpen(1, `DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
-		"inserted":               {onOpen(1, `INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event 0 follows"},
-		"inserted far below":     {onOpen(1, `INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event -9 follows"},
-		"added":                  {onOpen(1, `INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 21, "hash does not match"},
-		"no position":            {onOpen(1, `DELETE FROM mirror`), 0, "the mirror's position is missing"},
-		"position too far":       {onOpen(1, `UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
-		"a trigger dropped":      {onOpen(1, `DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "are not those that it was made with"},
-		"table dropped":          {onOpen(1, `DROP TABLE mirror`), 0, "are not those that it was made with"},
-		"version lost":           {onOpen(1, `PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
-		"version negative":       {onOpen(1, `PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
+		"payload":                {readtest.Tamper(1, `UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
+		"hash":                   {readtest.Tamper(1, `UPDATE records SET hash = `+other+` WHERE seq = 7`), 7, "hash does not match"},
+		"short hash":             {readtest.Tamper(1, `UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash does not match"},
+		"time":                   {readtest.Tamper(1, `UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
+		"job":                    {readtest.Tamper(1, `UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
+		"kind":                   {readtest.Tamper(1, `UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
+		"output":                 {readtest.Tamper(1, `UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
+		"number":                 {readtest.Tamper(1, `UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
+		"swapped":                {readtest.Tamper(1, `UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
+		"deleted middle":         {readtest.Tamper(1, `DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
+		"deleted beginning":      {readtest.Tamper(1, `DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
+		"deleted tail":           {readtest.Tamper(1, `DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
+		"deleted everything":     {readtest.Tamper(1, `DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
+		"inserted":               {readtest.Tamper(1, `INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event 0 follows"},
+		"inserted far below":     {readtest.Tamper(1, `INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 1, "event -9 follows"},
+		"added":                  {readtest.Tamper(1, `INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, `+other+`)`), 21, "hash does not match"},
+		"no position":            {readtest.Tamper(1, `DELETE FROM mirror`), 0, "the mirror's position is missing"},
+		"position too far":       {readtest.Tamper(1, `UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
+		"a trigger dropped":      {readtest.Tamper(1, `DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "are not those that it was made with"},
+		"table dropped":          {readtest.Tamper(1, `DROP TABLE mirror`), 0, "are not those that it was made with"},
+		"version lost":           {readtest.Tamper(1, `PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
+		"version negative":       {readtest.Tamper(1, `PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
 		"head missing":           {remove("head"), 0, "the head file is missing"},
 		"head empty":             {onFile("head", func([]byte) []byte { return nil }), 0, "the head file is missing"},
 		"head garbage":           {onFile("head", func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
 		"head too long":          {onFile("head", func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
 		"head's hash no hash":    {onFile("head", func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file is not readable"},
-		"head of another one":    {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
-		"head ahead":             {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
-		"database missing":       {remove(journaltest.SegmentFile), 1, "the database is gone or empty"},
-		"database empty":         {onFile(journaltest.SegmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
-		"database garbage":       {onFile(journaltest.SegmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
-		"database cut in half":   {onFile(journaltest.SegmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
-		"database half of zeros": {onFile(journaltest.SegmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
+		"head of another one":    {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, readtest.HeadFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
+		"head ahead":             {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, readtest.HeadFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
+		"database missing":       {remove(readtest.SegmentFile), 1, "the database is gone or empty"},
+		"database empty":         {onFile(readtest.SegmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
+		"database garbage":       {onFile(readtest.SegmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
+		"database cut in half":   {onFile(readtest.SegmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
+		"database half of zeros": {onFile(readtest.SegmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := journaltest.CopyFolder(t, original)
+			dir := readtest.CopyFolder(t, original)
 			c.damage(t, dir)
-			before := journaltest.Listing(t, dir)
+			before := readtest.Listing(t, dir)
 			_, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 			refused(t, "Open", err, c.seq, c.says)
-			after := journaltest.Listing(t, dir)
+			after := readtest.Listing(t, dir)
 			delete(before, archive.LockFile) // bears the newest holder's name
 			delete(after, archive.LockFile)
 			check.Equal(t, cmp.Diff(before, after), "", "Open changed the damaged journal")
-			refused(t, "Verify", verdictOn(t.Context(), dir), c.seq, c.says)
+			refused(t, "Verify", readtest.VerdictOn(t.Context(), dir), c.seq, c.says)
 		})
 	}
 }
@@ -106,26 +107,16 @@ func refused(t *testing.T, op string, err error, seq uint64, says string) {
 	}
 }
 
-// verify is what an auditor does.
-func verdictOn(ctx context.Context, dir string) error {
-	r, err := replay.Open(dir)
-	if err != nil {
-		return err
-	}
-	_, err = journaltest.VerifyAll(ctx, r)
-	return err
-}
-
 func TestOldHeadIsLegal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := journaltest.OpenTest(t, dir)
-	journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
+	journaltest.MustAppend(t, j, readtest.WholeLife(1)...)
 	old := must.Get(os.ReadFile(filepath.Join(dir, "head")))(t)
-	journaltest.MustAppend(t, j, journaltest.WholeLife(2)...)
+	journaltest.MustAppend(t, j, readtest.WholeLife(2)...)
 	journaltest.MustClose(t, j)
 	onFile("head", func([]byte) []byte { return old })(t, dir)
-	check.Do(t, verdictOn(t.Context(), dir))
+	check.Do(t, readtest.VerdictOn(t.Context(), dir))
 	journaltest.MustClose(t, journaltest.OpenTest(t, dir))
 }
 
@@ -138,7 +129,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		4: "version 4 was written by a newer jobd; this one knows version 3",
 	} {
 		dir := journaltest.ClosedJournal(t, 1)
-		onOpen(1, fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
+		readtest.Tamper(1, fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
 		if _, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("Open: %v", err)
 		}
@@ -152,7 +143,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 func TestVerifyChecksTheIndex(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 1)
-	db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
+	db := archive.OpenForWriting(filepath.Join(dir, readtest.SegmentFile))
 	for _, statement := range []string{
 		`PRAGMA writable_schema = ON`,
 		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'records_job'`,
@@ -162,32 +153,30 @@ func TestVerifyChecksTheIndex(t *testing.T) {
 		must.Get(db.Exec(statement))(t)
 	}
 	must.Do(t, db.Close())
-	refused(t, "Verify", verdictOn(t.Context(), dir), 0, "missing from index records_job")
+	refused(t, "Verify", readtest.VerdictOn(t.Context(), dir), 0, "missing from index records_job")
 }
 
 // Every block of a small journal, zeroed, is found, or holds nothing that matters.
 func TestEveryBlockMatters(t *testing.T) {
 	t.Parallel()
 	original := journaltest.ClosedJournal(t, 40)
-	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
-	content := must.Get(os.ReadFile(filepath.Join(original, journaltest.SegmentFile)))(t)
+	want := readtest.Events(t, readtest.OpenReader(t, original), journal.Filter{Output: true})
+	content := must.Get(os.ReadFile(filepath.Join(original, readtest.SegmentFile)))(t)
 	const block = 512
-	dir := journaltest.CopyFolder(t, original)
+	dir := readtest.CopyFolder(t, original)
 	found := 0
 	for at := 0; at < len(content); at += block {
 		damaged := slices.Clone(content)
 		clear(damaged[at : at+block])
-		must.Do(t, os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600))
-		if err := verdictOn(t.Context(), dir); err != nil {
+		must.Do(t, os.WriteFile(filepath.Join(dir, readtest.SegmentFile), damaged, 0o600))
+		if err := readtest.VerdictOn(t.Context(), dir); err != nil {
 			found++
 			continue
 		}
-		r := journaltest.OpenReader(t, dir)
-		if diff := cmp.Diff(want, journaltest.Events(t, r, journal.Filter{Output: true})); diff != "" {
-			t.Errorf("block at %d: nothing found, but: %s", at, diff)
-		}
+		r := readtest.OpenReader(t, dir)
+		check.Diff(t, want, readtest.Events(t, r, journal.Filter{Output: true}), "block at %d: nothing found, but", at)
 		for job := range int64(41) {
-			if n := len(journaltest.Events(t, r, journal.Filter{Job: job})); job > 0 && n != 4 {
+			if n := len(readtest.Events(t, r, journal.Filter{Job: job})); job > 0 && n != 4 {
 				t.Errorf("block at %d: nothing found, but job %d has %d events", at, job, n)
 			}
 		}
@@ -202,7 +191,7 @@ func TestEveryBlockMatters(t *testing.T) {
 
 // endReadings are all readings that depend on where the journal ends.
 func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
-	last := func(f journal.Filter) error { return journaltest.Drain(r, f) }
+	last := func(f journal.Filter) error { return readtest.Drain(r, f) }
 	readings := map[string]error{
 		"events":       last(journal.Filter{}),
 		"job":          last(journal.Filter{Job: 3}),
@@ -217,12 +206,12 @@ func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 	}
 	_, readings["anchor"] = r.Anchor(ctx)
 	_, readings["newest"] = r.Newest(ctx)
-	_, readings["state"] = journaltest.StateAt(ctx, r, time.Time{})
-	_, readings["state at"] = journaltest.StateAt(ctx, r, time.Now().Add(24*time.Hour))
+	_, readings["state"] = readtest.StateAt(ctx, r, time.Time{})
+	_, readings["state at"] = readtest.StateAt(ctx, r, time.Now().Add(24*time.Hour))
 	for _, err := range r.Jobs(ctx, time.Time{}) {
 		readings["jobs"] = err
 	}
-	_, readings["verify"] = journaltest.VerifyAll(ctx, r)
+	_, readings["verify"] = readtest.VerifyAll(ctx, r)
 	return readings
 }
 
@@ -252,15 +241,15 @@ func TestEveryReadingMeetsTheEnd(t *testing.T) {
 		detail  string
 	}{
 		"nothing":                        {small, func(*testing.T, string) {}, ""},
-		"cut off":                        {small, onOpen(1, `DELETE FROM records WHERE seq > 9`), "events up to 12 were acknowledged, the journal ends at 9"},
+		"cut off":                        {small, readtest.Tamper(1, `DELETE FROM records WHERE seq > 9`), "events up to 12 were acknowledged, the journal ends at 9"},
 		"no head":                        {small, remove(archive.HeadFile), archive.DetailNoHead}, // which is made before the first event
 		"an archive":                     {large, withoutNewest(""), ""},
 		"no newest segment, but a lock":  {large, withoutNewest(archive.LockFile), archive.DetailAllSealed},
 		"no newest segment, but a clock": {large, withoutNewest(archive.ClockFile), archive.DetailAllSealed},
 	} {
-		dir := journaltest.CopyFolder(t, c.journal)
+		dir := readtest.CopyFolder(t, c.journal)
 		c.damage(t, dir)
-		for reading, err := range endReadings(t.Context(), journaltest.OpenReader(t, dir)) {
+		for reading, err := range endReadings(t.Context(), readtest.OpenReader(t, dir)) {
 			var damage *journal.DamagedError
 			if c.detail == "" && err != nil || c.detail != "" && (!errors.As(err, &damage) || damage.Detail != c.detail) {
 				t.Errorf("%s: %s: %v, want %q", name, reading, err, c.detail)
@@ -275,10 +264,10 @@ func TestLogThatLostItsEnd(t *testing.T) {
 	live := t.TempDir()
 	j := journaltest.OpenTest(t, live)
 	for job := range int64(10) {
-		journaltest.MustAppend(t, j, journaltest.WholeLife(job+1)...)
+		journaltest.MustAppend(t, j, readtest.WholeLife(job+1)...)
 	}
-	original := journaltest.CopyFolder(t, live) // as a crash leaves it
-	const log = journaltest.SegmentFile + "-wal"
+	original := readtest.CopyFolder(t, live) // as a crash leaves it
+	const log = readtest.SegmentFile + "-wal"
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"truncated":     onFile(log, func(b []byte) []byte { return b[:len(b)-len(b)/4] }),
 		"cut by a byte": onFile(log, func(b []byte) []byte { return b[:len(b)-1] }),
@@ -289,13 +278,13 @@ func TestLogThatLostItsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := journaltest.CopyFolder(t, original)
-			must.Do(t, verdictOn(t.Context(), dir), "before")
+			dir := readtest.CopyFolder(t, original)
+			must.Do(t, readtest.VerdictOn(t.Context(), dir), "before")
 			damage(t, dir)
-			if err := os.Remove(filepath.Join(dir, journaltest.SegmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(filepath.Join(dir, readtest.SegmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-			refused(t, "Verify", verdictOn(t.Context(), dir), 0, "")
+			refused(t, "Verify", readtest.VerdictOn(t.Context(), dir), 0, "")
 			content, err := os.ReadFile(filepath.Join(dir, log))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
@@ -324,19 +313,19 @@ func TestAJournalOfTheVersionBefore(t *testing.T) {
 	j := journaltest.OpenWith(t, eventlog.Config{
 		Dir: dir, ArchiveDir: archive, Now: func() time.Time { return now }, SegmentAge: 24 * time.Hour, Retention: 40 * time.Hour,
 	})
-	if job := journaltest.Snapshot(j).Jobs[99]; job == nil || job.Token != "@last" {
+	if job := readtest.Snapshot(j).Jobs[99]; job == nil || job.Token != "@last" {
 		t.Errorf("a job that was under way is %+v", job)
 	}
-	journaltest.MustAppend(t, j, journaltest.WholeLife(100)...)
+	journaltest.MustAppend(t, j, readtest.WholeLife(100)...)
 	for range 4 {
 		now = now.Add(24 * time.Hour)
-		journaltest.MustAppend(t, j, journaltest.WholeLife(101)...)
-		j.SetPosition(journaltest.Snapshot(j).Seq)
+		journaltest.MustAppend(t, j, readtest.WholeLife(101)...)
+		j.SetPosition(readtest.Snapshot(j).Seq)
 		journaltest.MustMaintain(t, j)
 		journaltest.MustMaintain(t, j) // once is enough
 	}
 	journaltest.MustClose(t, j)
-	if removed := journaltest.Snapshot(j).Removed; removed == nil || removed.Segment < 4 || removed.Noted != 1 {
+	if removed := readtest.Snapshot(j).Removed; removed == nil || removed.Segment < 4 || removed.Noted != 1 {
 		t.Errorf("removed is %+v", removed)
 	}
 	a, err = audit(t, dir)

@@ -16,6 +16,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/verify"
 	"jobd/store/storetest/must"
 )
@@ -112,7 +113,7 @@ func rewriteOpen(forge forgery, thorough bool) func(*testing.T, *rand.Rand, stri
 // head has the head file know the last of the records.
 func head(records []archive.Record) func(t *testing.T, dir string) {
 	last := records[len(records)-1]
-	return onFile(archive.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, last.Seq, last.Hash) })
+	return onFile(archive.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, readtest.HeadFormat, last.Seq, last.Hash) })
 }
 
 func writeOpen(t *testing.T, dir string, h archive.Header, records []archive.Record) {
@@ -174,9 +175,9 @@ func rejoined(t *testing.T) (dir string, all []journal.Event) {
 	j.SetPosition(100)
 	journaltest.MustMaintain(t, j)
 	journaltest.MustClose(t, j)
-	dir = journaltest.CopyFolder(t, j.Dir)
+	dir = readtest.CopyFolder(t, j.Dir)
 	must.Do(t, os.CopyFS(dir, os.DirFS(archive)))
-	all = journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})
+	all = readtest.Events(t, readtest.OpenReader(t, dir), journal.Filter{Output: true})
 	if len(all) != 151 || all[150].Kind() != journal.KindRetention {
 		t.Fatalf("%d events", len(all))
 	}
@@ -185,7 +186,7 @@ func rejoined(t *testing.T) (dir string, all []journal.Event) {
 
 func audit(t *testing.T, dir string, anchors ...journal.Anchor) (*verify.Audited, error) {
 	t.Helper()
-	return verify.Audit(t.Context(), journaltest.OpenReader(t, dir).Folder(), anchors, nil)
+	return verify.Audit(t.Context(), readtest.OpenReader(t, dir).Folder(), anchors, nil)
 }
 
 // wantVerdict checks what a verification says, up to which event nothing is wrong, and is proven.
@@ -208,7 +209,7 @@ func TestAHoleIsFound(t *testing.T) {
 	whole, all := rejoined(t)
 	a, err := audit(t, whole, anchorOf(all[150]))
 	wantVerdict(t, a, err, "", 151, 151)
-	dir := journaltest.CopyFolder(t, whole)
+	dir := readtest.CopyFolder(t, whole)
 	remove("segment-00000003.zst")(t, dir)
 	a, err = audit(t, dir)
 	wantVerdict(t, a, err, "at event 51: segment 3 is missing", 50, 0)
@@ -216,7 +217,7 @@ func TestAHoleIsFound(t *testing.T) {
 	wantVerdict(t, a, err, "segment 3 is missing", 50, 40)
 	readsUpTo(t, dir, 50)
 
-	dir = journaltest.CopyFolder(t, whole)
+	dir = readtest.CopyFolder(t, whole)
 	for n := range 4 {
 		remove(fmt.Sprintf("segment-0000000%d.zst", n+1))(t, dir)
 	}
@@ -228,7 +229,7 @@ func TestAHoleIsFound(t *testing.T) {
 	remove("segment-00000005.zst")(t, dir)
 	a, err = audit(t, dir)
 	wantVerdict(t, a, err, "at event 101: the history begins with segment 6, and no event says that retention removed those from 5 on", 100, 0)
-	if got := journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
+	if got := readtest.Events(t, readtest.OpenReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
 		t.Errorf("the newest events: %v", got)
 	}
 }
@@ -236,7 +237,7 @@ func TestAHoleIsFound(t *testing.T) {
 // readsUpTo checks that every way of reading gives what is sound, up to an event, and then fails.
 func readsUpTo(t *testing.T, dir string, last uint64) {
 	t.Helper()
-	r := journaltest.OpenReader(t, dir)
+	r := readtest.OpenReader(t, dir)
 	var got uint64
 	var err error
 	for e, readErr := range r.Events(t.Context(), journal.Filter{}) {
@@ -248,7 +249,7 @@ func readsUpTo(t *testing.T, dir string, last uint64) {
 	if got != last || !errors.As(err, &d) {
 		t.Errorf("log reads up to %d, not %d: %v", got, last, err)
 	}
-	if _, err := journaltest.StateAt(t.Context(), r, time.Time{}); !errors.As(err, &d) {
+	if _, err := readtest.StateAt(t.Context(), r, time.Time{}); !errors.As(err, &d) {
 		t.Errorf("state: %v", err)
 	}
 	err = nil

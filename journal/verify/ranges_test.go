@@ -18,7 +18,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
-	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 	"jobd/store/storetest/must"
@@ -38,9 +38,7 @@ func forgeFrom(t *testing.T, dir string, seq uint64) {
 		} else {
 			state, err = h.State()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		state.Seq, state.Hash = h.First-1, h.Previous
 		for i := range records {
 			if r := &records[i]; r.Seq == seq {
@@ -66,7 +64,7 @@ func TestAForgedHistoryIsNotCalledSound(t *testing.T) {
 	t.Parallel()
 	e := collect(t)
 	at := e.at
-	dir := journaltest.CopyFolder(t, e.dir)
+	dir := readtest.CopyFolder(t, e.dir)
 	forgeFrom(t, dir, 40)
 	a, err := audit(t, dir) // by nature: nothing in the folder can tell
 	wantVerdict(t, a, err, "", 100, 0)
@@ -86,7 +84,7 @@ func TestTheFirstDamageIsTold(t *testing.T) {
 	t.Parallel()
 	e := collect(t)
 	at := e.at
-	inOpen := func(statements ...string) func(*testing.T, string) { return onOpen(4, statements...) }
+	inOpen := func(statements ...string) func(*testing.T, string) { return readtest.Tamper(4, statements...) }
 	const otherPayload = `UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`
 	for name, c := range map[string]struct {
 		damage        func(t *testing.T, dir string)
@@ -116,39 +114,11 @@ func TestTheFirstDamageIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := journaltest.CopyFolder(t, e.dir)
+			dir := readtest.CopyFolder(t, e.dir)
 			c.damage(t, dir)
 			a, err := audit(t, dir, c.anchors...)
 			wantVerdict(t, a, err, c.says, c.sound, c.proven)
 		})
-	}
-}
-
-// onOpen runs statements on a segment's database with the guards of its records off.
-func onOpen(number int, statements ...string) func(t *testing.T, dir string) {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		db := archive.OpenForWriting(archive.DatabasePath(dir, number))
-		defer db.Close()
-		guards := []string{"records_no_update", "records_no_delete"}
-		for i, name := range guards {
-			var text string
-			must.Do(t, db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&text))
-			must.Get(db.Exec(`DROP TRIGGER ` + name))(t)
-			guards[i] = text
-		}
-		for _, statement := range append(guards[:0:0], append(statements, guards...)...) {
-			if strings.HasPrefix(statement, "DROP TRIGGER") { // a guard that must stay away
-				guards = nil
-				continue
-			}
-			if guards == nil && strings.Contains(statement, "records_no_update") {
-				continue
-			}
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-		}
 	}
 }
 
@@ -175,16 +145,16 @@ func TestDamageDoesNotReachFurther(t *testing.T) {
 		"its end":  cutTo("segment-00000003.zst", 90),
 		"all gone": remove("segment-00000003.zst"),
 	} {
-		dir := journaltest.CopyFolder(t, e.dir)
+		dir := readtest.CopyFolder(t, e.dir)
 		damage(t, dir)
-		r := journaltest.OpenReader(t, dir)
-		if got := journaltest.Events(t, r, journal.Filter{Last: 2}); len(got) != 2 || got[1].Seq != 100 {
+		r := readtest.OpenReader(t, dir)
+		if got := readtest.Events(t, r, journal.Filter{Last: 2}); len(got) != 2 || got[1].Seq != 100 {
 			t.Errorf("%s: the newest: %v", name, got)
 		}
-		if got := journaltest.Events(t, r, journal.Filter{After: 75}); len(got) != 25 {
+		if got := readtest.Events(t, r, journal.Filter{After: 75}); len(got) != 25 {
 			t.Errorf("%s: behind: %v", name, got)
 		}
-		if got := journaltest.Events(t, r, journal.Filter{Since: e.events[80].Time}); len(got) != 20 {
+		if got := readtest.Events(t, r, journal.Filter{Since: e.events[80].Time}); len(got) != 20 {
 			t.Errorf("%s: since: %v", name, got)
 		}
 		got, err := 0, error(nil)
@@ -210,20 +180,20 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 		filter journal.Filter
 		want   int
 	}{
-		"a payload":            {onOpen(4, `UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`), journal.Filter{}, 80},
-		"the last ones":        {onOpen(4, `UPDATE records SET time = time + 1 WHERE seq = 99`), journal.Filter{Last: 5}, 4},
-		"one kind":             {onOpen(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Kinds: []journal.Kind{journal.KindDone}}, 16},
-		"one target":           {onOpen(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Target: "t"}, 80},
-		"output":               {onOpen(4, `UPDATE records SET stdout = x'00' WHERE seq = 79`), journal.Filter{After: 75}, 3},
-		"one job":              {onOpen(4, fmt.Sprintf(`UPDATE records SET payload = '{"attempt":1,"token":"x"}' WHERE job = %d AND kind = 'running'`, job)), journal.Filter{Job: job}, 1},
-		"what is cut off":      {onOpen(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{}, 98},
-		"what is cut off, -n":  {onOpen(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{Last: 1}, 1},
+		"a payload":            {readtest.Tamper(4, `UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`), journal.Filter{}, 80},
+		"the last ones":        {readtest.Tamper(4, `UPDATE records SET time = time + 1 WHERE seq = 99`), journal.Filter{Last: 5}, 4},
+		"one kind":             {readtest.Tamper(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Kinds: []journal.Kind{journal.KindDone}}, 16},
+		"one target":           {readtest.Tamper(4, `DELETE FROM records WHERE seq = 81`), journal.Filter{Target: "t"}, 80},
+		"output":               {readtest.Tamper(4, `UPDATE records SET stdout = x'00' WHERE seq = 79`), journal.Filter{After: 75}, 3},
+		"one job":              {readtest.Tamper(4, fmt.Sprintf(`UPDATE records SET payload = '{"attempt":1,"token":"x"}' WHERE job = %d AND kind = 'running'`, job)), journal.Filter{Job: job}, 1},
+		"what is cut off":      {readtest.Tamper(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{}, 98},
+		"what is cut off, -n":  {readtest.Tamper(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{Last: 1}, 1},
 		"a segment of another": {func(t *testing.T, dir string) { forgeSealed(t, dir, 2) }, journal.Filter{}, 50},
 	} {
-		dir := journaltest.CopyFolder(t, e.dir)
+		dir := readtest.CopyFolder(t, e.dir)
 		c.damage(t, dir)
 		got, err := 0, error(nil)
-		for _, readErr := range journaltest.OpenReader(t, dir).Events(t.Context(), c.filter) {
+		for _, readErr := range readtest.OpenReader(t, dir).Events(t.Context(), c.filter) {
 			if err = readErr; err == nil {
 				got++
 			}
@@ -268,7 +238,7 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 	try := func(name string, told bool, change func(t *testing.T, dir string)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := journaltest.CopyFolder(t, s.dir)
+			dir := readtest.CopyFolder(t, s.dir)
 			change(t, dir)
 			ended := make(chan error, 1)
 			go func() { ended <- readAll(t.Context(), dir, s.anchors) }()
@@ -286,13 +256,13 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 		for _, seq := range []int{76, 100, 125} {
 			for _, edge := range edges {
 				statement := fmt.Sprintf(`UPDATE OR REPLACE records SET %s = %d WHERE seq = %d`, column, edge, seq)
-				try(statement, true, onOpen(4, statement))
+				try(statement, true, readtest.Tamper(4, statement))
 			}
 		}
 	}
 	for _, edge := range edges {
 		statement := fmt.Sprintf(`UPDATE mirror SET seq = %d`, edge)
-		try(statement, edge < 0 || edge > 125, onOpen(4, statement))
+		try(statement, edge < 0 || edge > 125, readtest.Tamper(4, statement))
 	}
 	for _, statement := range []string{
 		`DELETE FROM mirror`, `DELETE FROM segment`, `DELETE FROM records`,
@@ -301,7 +271,7 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 		`UPDATE records SET payload = '[' || replace(hex(zeroblob(50000)), '00', '[')`,
 		`UPDATE records SET stdout = x'28b52ffd', stderr = zeroblob(100000)`, `UPDATE records SET hash = x''`,
 	} {
-		try(statement, true, onOpen(4, statement))
+		try(statement, true, readtest.Tamper(4, statement))
 	}
 	for _, edge := range edges {
 		for at, name := range []string{"number", "first event"} {
@@ -309,7 +279,7 @@ func TestWhateverStandsInAFileIsReadToAnEnd(t *testing.T) {
 				h, _ := readPart(t, archive.Part{Path: archive.DatabasePath(dir, 4)})
 				b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(h.Number)), h.First)
 				binary.BigEndian.PutUint64(b[8*at:], uint64(edge))
-				onOpen(4, fmt.Sprintf(`UPDATE segment SET header = x'%x%x%x'`, b, h.Previous[:], h.Checkpoint))(t, dir)
+				readtest.Tamper(4, fmt.Sprintf(`UPDATE segment SET header = x'%x%x%x'`, b, h.Previous[:], h.Checkpoint))(t, dir)
 			})
 		}
 		try(fmt.Sprintf("the head knows event %d", edge), edge != 0, func(t *testing.T, dir string) {

@@ -12,6 +12,7 @@ import (
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store/storetest/must"
 )
 
@@ -33,13 +34,13 @@ func makeScene(t *testing.T) scene {
 	journaltest.MustMaintain(t, j)
 	j.SetPosition(25)
 	journaltest.MustMaintain(t, j)
-	s.earlier = journaltest.CopyFolder(t, j.Dir)
+	s.earlier = readtest.CopyFolder(t, j.Dir)
 	for job := range int64(5) {
-		journaltest.MustAppend(t, j, journaltest.WholeLife(500+job)...)
+		journaltest.MustAppend(t, j, readtest.WholeLife(500+job)...)
 	}
-	journaltest.MustAppend(t, j, journaltest.WholeLife(600)...)
+	journaltest.MustAppend(t, j, readtest.WholeLife(600)...)
 	journaltest.MustClose(t, j)
-	s.dir = journaltest.CopyFolder(t, j.Dir)
+	s.dir = readtest.CopyFolder(t, j.Dir)
 	for _, dir := range []string{s.dir, s.earlier} {
 		must.Do(t, os.CopyFS(dir, os.DirFS(archive)))
 	}
@@ -48,7 +49,7 @@ func makeScene(t *testing.T) scene {
 	journaltest.MustMaintain(t, other)
 	journaltest.MustClose(t, other)
 	s.foreign = other.Dir
-	all := journaltest.Events(t, journaltest.OpenReader(t, s.dir), journal.Filter{Output: true})
+	all := readtest.Events(t, readtest.OpenReader(t, s.dir), journal.Filter{Output: true})
 	for _, seq := range []int{10, 51, 90, len(all)} {
 		s.anchors = append(s.anchors, anchorOf(all[seq-1]))
 	}

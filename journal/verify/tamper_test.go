@@ -18,6 +18,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 	"jobd/store/storetest/must"
@@ -39,7 +40,7 @@ func collect(t *testing.T) evidence {
 	journaltest.MustMaintain(t, j)
 	j.SetPosition(30)
 	journaltest.MustClose(t, j)
-	return evidence{j.Dir, journaltest.Events(t, journaltest.OpenReader(t, j.Dir), journal.Filter{Output: true})}
+	return evidence{j.Dir, readtest.Events(t, readtest.OpenReader(t, j.Dir), journal.Filter{Output: true})}
 }
 
 // anySealed chooses one of the three sealed segments.
@@ -53,9 +54,7 @@ func changeFile(t *testing.T, path string, change func([]byte) []byte) {
 	if err == nil {
 		err = errors.Join(os.Remove(path), os.WriteFile(path, change(content), 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // swapSealed swaps two of the sealed segments.
@@ -67,7 +66,7 @@ func swapSealed(t *testing.T, random *rand.Rand, dir string) {
 func TestAnchors(t *testing.T) {
 	t.Parallel()
 	e := collect(t)
-	r := journaltest.OpenReader(t, e.dir)
+	r := readtest.OpenReader(t, e.dir)
 	want := []journal.Anchor{must.Get(r.Anchor(t.Context()))(t), e.at(51)}
 	text := "# kept by the auditor\n\n" + want[0].String() + "\n  " + want[1].String() + "\n"
 	anchors := must.Get(journal.ReadAnchors(strings.NewReader(text)))(t)
@@ -104,7 +103,7 @@ type mutation struct {
 // anyFile chooses one of a folder's files.
 func anyFile(t *testing.T, random *rand.Rand, dir string) string {
 	t.Helper()
-	all := journaltest.Names(t, dir)
+	all := readtest.Names(t, dir)
 	return filepath.Join(dir, all[random.IntN(len(all))])
 }
 
@@ -139,7 +138,7 @@ func sql4(name, statement string, natural bool) mutation {
 			text = fmt.Sprintf(statement, 76+random.IntN(50))
 		}
 		t.Log(text)
-		onOpen(4, text)(t, dir)
+		readtest.Tamper(4, text)(t, dir)
 		return natural
 	}}
 }
@@ -194,7 +193,7 @@ var allMutations = []mutation{
 		for number := 1; number <= n; number++ {
 			must.Do(t, os.Remove(archive.SealedPath(dir, number)))
 		}
-		onOpen(4, fmt.Sprintf(`UPDATE mirror SET kept = %d`, n+1))(t, dir)
+		readtest.Tamper(4, fmt.Sprintf(`UPDATE mirror SET kept = %d`, n+1))(t, dir)
 		return n == 1
 	}},
 	forged("sealed segments swapped", false, swapSealed),
@@ -220,7 +219,7 @@ var allMutations = []mutation{
 	{"another worker's journal", func(t *testing.T, _ *rand.Rand, s scene, dir string) bool {
 		must.Do(t, os.RemoveAll(dir))
 		must.Do(t, os.Mkdir(dir, 0o700))
-		take(t, s.foreign, dir, journaltest.Names(t, s.foreign)...)
+		take(t, s.foreign, dir, readtest.Names(t, s.foreign)...)
 		return true
 	}},
 	{"an older file", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
@@ -274,7 +273,7 @@ func TestTamperingRun(t *testing.T) {
 		m := allMutations[i%len(allMutations)]
 		ok := t.Run(fmt.Sprintf("%d %s", i, m.name), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			dir := journaltest.CopyFolder(t, s.dir)
+			dir := readtest.CopyFolder(t, s.dir)
 			byNature := m.do(t, random, s, dir)
 			changed := !sameEvents(s.truth, rawEvents(t, dir))
 			for _, anchors := range [][]journal.Anchor{s.anchors, s.anchors[3:], s.anchors[:2], nil} {

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
@@ -60,16 +59,12 @@ func TestVectors(t *testing.T) {
 	}
 	wantEvents := must.Get(os.ReadFile(filepath.Join(vectors, "events.jsonl")))(t)
 	wantHeaders := must.Get(os.ReadFile(filepath.Join(vectors, "headers.jsonl")))(t)
-	if diff := cmp.Diff(string(wantEvents)+string(wantHeaders), events+headers); diff != "" {
-		t.Errorf("what is written now is not what the vectors say:\n%s", diff)
-	}
+	check.Diff(t, string(wantEvents)+string(wantHeaders), events+headers, "what is written now is not what the vectors say")
 	dir := joined(t, filepath.Join(vectors, "journal"), filepath.Join(vectors, "archive"))
 	events, headers = linesOf(t, dir)
-	if diff := cmp.Diff(string(wantEvents)+string(wantHeaders), events+headers); diff != "" {
-		t.Errorf("what is read of the vectors is not what their lines say:\n%s", diff)
-	}
+	check.Diff(t, string(wantEvents)+string(wantHeaders), events+headers, "what is read of the vectors is not what their lines say")
 	for _, dir := range []string{dir, filepath.Join(vectors, "journal"), filepath.Join(vectors, "archive")} {
-		must.Get(journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)))(t)
+		must.Get(readtest.VerifyAll(context.Background(), readtest.OpenReader(t, dir)))(t)
 	}
 	for _, kind := range journal.Kinds() {
 		check.Contains(t, events, `"kind":"`+string(kind)+`"`, "no event of the vectors is %q", kind)
@@ -96,7 +91,7 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 		encoder.SetEscapeHTML(false)
 		must.Do(t, encoder.Encode(value))
 	}
-	must.Do(t, journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(s archive.Source, h archive.Header) error {
+	must.Do(t, readtest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(s archive.Source, h archive.Header) error {
 		write(1, vectorHeader{h.Number, h.First, h.Previous.String(), string(h.Checkpoint), h.Opening().String()})
 		for page, err := range s.Records(t.Context(), archive.Selection{Output: true}) {
 			if err != nil {
@@ -118,7 +113,7 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 		to := filepath.Join(vectors, name)
 		must.Do(t, os.RemoveAll(to))
 		must.Do(t, os.CopyFS(to, os.DirFS(name)))
-		for name := range journaltest.Listing(t, to) { // git keeps no other permissions
+		for name := range readtest.Listing(t, to) { // git keeps no other permissions
 			must.Do(t, os.Chmod(filepath.Join(to, name), 0o644))
 		}
 	}
@@ -147,7 +142,7 @@ func writeVectors(t *testing.T) {
 			journaltest.MustAppend(t, j, draft)
 			now = now.Add(time.Second + 7*time.Microsecond)
 		}
-		j.SetPosition(journaltest.Snapshot(j).Seq)
+		j.SetPosition(readtest.Snapshot(j).Seq)
 		if i == 2 {
 			journaltest.MustMaintain(t, j)
 		}

@@ -11,6 +11,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 )
 
 // cursorTable is a table whose clock stands still until it is moved.
@@ -31,9 +32,7 @@ func claims(t *testing.T, table store.Table, room map[string]int, decide store.D
 		slices.Sort(got)
 		return decide(rows)
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	check.Do(t, err)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

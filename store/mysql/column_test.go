@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 )
@@ -236,16 +236,12 @@ func TestNullInAnyColumn(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: outcomes (-want +got):\n%s", name, diff)
-		}
+		check.Diff(t, want, got, "%s: outcomes", name)
 		seen, err := table.Look(t.Context(), []int64{1, 2, 3, 4, 5})
 		if err != nil || len(seen) != rows {
 			t.Fatalf("%s: Look: %v, %v", name, seen, err)
 		}
-		if diff := cmp.Diff(&store.Seen{Row: journal.Row{Job: 1, Target: "null"}}, seen[1]); diff != "" {
-			t.Errorf("%s: the row that is NULL (-want +got):\n%s", name, diff)
-		}
+		check.Diff(t, &store.Seen{Row: journal.Row{Job: 1, Target: "null"}}, seen[1], "%s: the row that is NULL", name)
 		if seen[5].Created != 7 || seen[5].Started != 0 {
 			t.Errorf("%s: job 5: %+v", name, seen[5])
 		}

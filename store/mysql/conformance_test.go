@@ -9,6 +9,7 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 )
@@ -85,9 +86,7 @@ func newServer(t testing.TB, args ...string) *dbserver.Server {
 	t.Helper()
 	server := must.Get(dbserver.Start(t.Context(), dbserver.Options{Args: args}))(t)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, server.Close())
 	})
 	return server
 }

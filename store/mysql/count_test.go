@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 )
@@ -62,9 +62,7 @@ func TestManyWaitingRowsAreNotAllRead(t *testing.T) {
 		if reads := handlers(t, table) - before; err != nil || reads > c.reads {
 			t.Errorf("%s: %v, %d rows and entries of indexes are read", name, err, reads)
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		check.Diff(t, c.want, got, "%s", name)
 	}
 }
 
@@ -131,9 +129,7 @@ func (d *database) record(t testing.TB, into *statements, meanwhile func()) {
 // sessions counts the connections that the database's account has at the server.
 func (d *database) sessions(t *testing.T) (n int) {
 	t.Helper()
-	if err := d.app.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ?", d.account.User).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.app.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ?", d.account.User).Scan(&n))
 	return n
 }
 

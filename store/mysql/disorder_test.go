@@ -7,10 +7,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
@@ -51,9 +51,7 @@ func expectRefused(t *testing.T, err error, ids ...int64) {
 	if !errors.As(err, &refused) || store.IsAway(err) {
 		t.Fatalf("got %v; want rows that are refused", err)
 	}
-	if diff := cmp.Diff(ids, slices.Sorted(maps.Keys(refused.Rows))); diff != "" {
-		t.Errorf("rows at fault (-want +got):\n%s", diff)
-	}
+	check.Diff(t, ids, slices.Sorted(maps.Keys(refused.Rows)), "rows at fault")
 }
 
 // Where the account has lost its right, the table as a whole is at fault, and nothing was

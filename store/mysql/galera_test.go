@@ -78,9 +78,7 @@ func inStep(t *testing.T, node *dbserver.Server) {
 		defer conn.Close()
 		_, err = conn.ExecContext(t.Context(), "SET SESSION wsrep_sync_wait = 1; DO 1; SELECT 1")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // claimer claims at one node.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 )
@@ -77,9 +77,7 @@ func TestPitfall2LocksNoMoreThanItTakes(t *testing.T) {
 		}
 	}
 	must.Do(t, table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, nil, func([]journal.Row) ([]journal.Event, error) {
-		if diff := cmp.Diff(want, db.unlocked(t)); diff != "" {
-			t.Errorf("rows that are not locked (-want +got):\n%s", diff)
-		}
+		check.Diff(t, want, db.unlocked(t), "rows that are not locked")
 		return nil, nil
 	}))
 }
@@ -124,9 +122,7 @@ func TestPitfall3OldServer(t *testing.T) {
 				return accept(rows)
 			})
 			must.Do(t, errors.Join(err, <-behind))
-			if diff := cmp.Diff([2][]int64{{1, 2}, {3, 4}}, got); diff != "" {
-				t.Errorf("the two claims (-want +got):\n%s", diff)
-			}
+			check.Diff(t, [2][]int64{{1, 2}, {3, 4}}, got, "the two claims")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
 	"jobd/store/storetest/must"
@@ -71,9 +72,7 @@ func untilUnlocked(t *testing.T, table store.Table, id int64) []journal.Row {
 	defer cancel()
 	for {
 		rows, locked, err := table.Rows(ctx, []int64{id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(locked) == 0 {
 			return rows
 		}
@@ -271,9 +270,7 @@ func TestServerThatFallsSilent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	proxy, err := linkproxy.Start(db.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer proxy.Close()
 	config := db.config()
 	config.Port, config.ReadTimeout = proxy.Port(), 3*time.Second
@@ -314,9 +311,7 @@ func TestSlowLinkIsNoSilentServer(t *testing.T) {
 	if took := time.Since(begun); took < config.ReadTimeout {
 		t.Fatalf("a connection was made within %s: that shows nothing", took)
 	}
-	if err := table.Check(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, table.Check(ctx))
 }
 
 // What is wrong with the table itself is still said, though only an update of rows met it.

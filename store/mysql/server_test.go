@@ -144,9 +144,7 @@ func TestConnectionsToTheFormerServerAreGivenUp(t *testing.T) {
 	first := f.server(t)
 	f.Confirm(first)
 	keep, err := f.DB().Conn(t.Context()) // the only one in the pool
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.moved.Store(true)
 	second := f.server(t) // by a new one
 	must.Do(t, keep.Close())

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -31,9 +31,7 @@ func TestPlansBeyondOurNumbers(t *testing.T) {
 		t.Fatalf("%+v, %v", rows, err)
 	}
 	want := []journal.Plan{{RunAt: math.MaxInt64, Attempts: -3}, {RunAt: 5, PlannedAt: 6}}
-	if diff := cmp.Diff(want, []journal.Plan{*rows[0].Plan, *rows[1].Plan}); diff != "" {
-		t.Errorf("plans (-want +got):\n%s", diff)
-	}
+	check.Diff(t, want, []journal.Plan{*rows[0].Plan, *rows[1].Plan}, "plans")
 }
 
 // The server's clock is told right whatever its time zone does: in the hour that comes twice a year,
@@ -164,9 +162,7 @@ func TestFutureRowsAreNotRead(t *testing.T) {
 			target, room1 := []string{"a"}, map[string]int{"a": room}
 			within("NextDue", 40, func() error {
 				got, err := table.NextDue(t.Context(), target, due)
-				if diff := cmp.Diff(map[string]int64{"a": 3_999_999_998}, got.Next); diff != "" {
-					t.Error(diff)
-				}
+				check.Diff(t, map[string]int64{"a": 3_999_999_998}, got.Next)
 				return err
 			})
 			within("Waiting", 20, func() error {

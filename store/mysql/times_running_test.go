@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -26,16 +26,12 @@ func TestAnIndexIsDroppedWhileTheWorkerRuns(t *testing.T) {
 			"Claim": func(store.Table) error { return nil },
 			"NextDue": func(table store.Table) error {
 				got, err := table.NextDue(t.Context(), []string{"a"}, nil)
-				if diff := cmp.Diff(map[string]int64{"a": 5}, got.Next); diff != "" {
-					t.Error(diff)
-				}
+				check.Diff(t, map[string]int64{"a": 5}, got.Next)
 				return err
 			},
 			"Ahead": func(table store.Table) error {
 				got, err := table.Ahead(t.Context(), []store.Waiter{{Job: 4711, Target: "a"}}, 100)
-				if diff := cmp.Diff(map[int64]store.Counted{4711: {Rows: 12}}, got); diff != "" {
-					t.Error(diff)
-				}
+				check.Diff(t, map[int64]store.Counted{4711: {Rows: 12}}, got)
 				return err
 			},
 		} {
@@ -55,9 +51,7 @@ func TestAnIndexIsDroppedWhileTheWorkerRuns(t *testing.T) {
 					all = append(all, db.insertAt(t, "delayed", 1, 4_000_000_000, 0))
 				}
 				db.exec(t, "ALTER TABLE jobs "+change)
-				if err := ask(table); err != nil {
-					t.Error(err)
-				}
+				check.Do(t, ask(table))
 				dropped := strings.Count(change, "DROP")
 				if change == "DROP INDEX status_target_idx" && (name == "Claim" || name == "NextDue") {
 					dropped = 0 // with priorities it is not needed there
@@ -66,9 +60,7 @@ func TestAnIndexIsDroppedWhileTheWorkerRuns(t *testing.T) {
 					if dropped > 0 {
 						t.Error("rows are claimed without an index that locks no others")
 					}
-					if diff := cmp.Diff([]int64{due, first}, jobs(rows)); diff != "" {
-						t.Errorf("the claim (-want +got):\n%s", diff)
-					}
+					check.Diff(t, []int64{due, first}, jobs(rows), "the claim")
 					free := db.unlocked(t)
 					if n := len(free); n < 11+len(all)-1 { // one may be locked that ends the server's search
 						t.Errorf("the claim of two rows lets others have %d of %d", n, 11+len(all))

@@ -23,6 +23,7 @@ import (
 	"jobd/net/cert"
 	"jobd/net/cert/certtest"
 	"jobd/store/mysql"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/must"
 )
@@ -105,9 +106,7 @@ func TestTLSOfARenewedAuthority(t *testing.T) {
 		t.Fatal("a foreign authority is trusted")
 	}
 	trust.CA = authority.File
-	if err := table.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, table.Check(t.Context()))
 }
 
 // A server without TLS, or somebody in between who says so, hears nothing of the password.

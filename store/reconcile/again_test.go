@@ -10,6 +10,7 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/reconcile"
+	"jobd/store/storetest/check"
 )
 
 // The plans that a row of tests had: at the claim of its first run, and of its second.
@@ -41,9 +42,11 @@ type reapplied struct {
 	name    string
 	happens func(*world)
 	row     store.Seen
-	want    string // what was done
+	want    string // what was done; "": nothing, it agrees
 	after   string // "": as it was
 }
+
+const doneRow = `done "" 1700000000 1700000000 "ok"`
 
 // comingBack are the cases of TestReapply of rows that come back.
 func comingBack() []reapplied {
@@ -98,9 +101,7 @@ func TestReapplyBringsTheTimeBack(t *testing.T) {
 			if did, err := w.reapply(&reconcile.Reapply{}); err != nil || did[1] != "applied" {
 				t.Fatalf("%v, %v", did, err)
 			}
-			if diff := cmp.Diff(&c.want, w.table.Rows[1].Plan); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
+			check.Diff(t, &c.want, w.table.Rows[1].Plan, "plan")
 		})
 	}
 }

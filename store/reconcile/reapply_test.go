@@ -13,12 +13,12 @@ import (
 	"jobd/store"
 	"jobd/store/reconcile"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 )
 
 // What becomes of a row that differs, by what it says and what the journal says.
 func TestReapply(t *testing.T) {
 	t.Parallel()
-	const doneRow = `done "" 1700000000 1700000000 "ok"`
 	again := func(w *world) { // claimed twice: the row bears the earlier claim
 		w.happen(1, long, claim(tokenTwo), journal.Released{})
 		w.ran(1)
@@ -63,7 +63,7 @@ func TestReapply(t *testing.T) {
 			"refused: it was set back by hand after the journal's claim, or retried: time_finished says so", "",
 		},
 	}
-	cases = append(cases, comingBack()...)
+	cases = append(append(cases, comingBack()...), leftRetried()...)
 	for _, c := range cases {
 		for _, dry := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, dry run %t", c.name, dry), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestReapply(t *testing.T) {
 					row.Plan, w.table.Uses = &plan, store.TimeColumns()
 				}
 				before := fmt.Sprintf("%s %q %d %d %q", row.Status, row.Owner, row.Started, row.Finished, row.Result)
-				did, err := w.reapply(&reconcile.Reapply{DryRun: dry})
+				did, err := w.reapply(&reconcile.Reapply{DryRun: dry, Retried: w.retried})
 				want, after := c.want, c.after
 				if dry && want == "applied" {
 					want, after = "would apply", ""
@@ -98,85 +98,43 @@ func TestReapply(t *testing.T) {
 	}
 }
 
-// A row that was retried is never brought back to the end that it had before, whichever worker's
-// journal knows that end, and whichever worker has retried it.
-func TestReapplyLeavesWhatWasRetried(t *testing.T) {
-	t.Parallel()
+// leftRetried are the cases of TestReapply of rows that were retried: none is ever brought back to the end that it had
+// before, whichever worker's journal knows that end, and whichever worker has retried it.
+func leftRetried() []reapplied {
 	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: second, By: "me"}
-	cases := []struct {
-		name    string
-		happens func(*world)
-		row     store.Seen
-		wish    reconcile.Reapply
-		want    string // "": it agrees
-		after   string
-	}{
-		{
-			"by this worker", func(w *world) { w.ran(1); w.happen(1, long, retried) },
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
-			reconcile.Reapply{},
-			"", `waiting "" 0 1700000000 ""`,
-		},
-		{
-			"by this worker, and the backup is from before the end", func(w *world) { w.ran(1); w.happen(1, long, retried) },
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
-			reconcile.Reapply{},
-			"", `waiting "" 0 0 ""`,
-		},
-		{
-			"by this worker, and the backup is from while it ran", func(w *world) { w.ran(1); w.happen(1, long, retried) },
-			store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: tokenOne}},
-			reconcile.Reapply{},
-			"applied", `waiting "" 0 0 ""`,
-		},
-		{
-			"by this worker, and the backup is from between", func(w *world) { w.ran(1); w.happen(1, long, retried) },
-			store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second, Result: "ok"},
-			reconcile.Reapply{},
-			"refused: it is as it was before it was retried: retry it once more", `done "" 0 1700000000 "ok"`,
-		},
-		{
-			"by another worker", (*world).ranOne,
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
-			reconcile.Reapply{},
-			"refused: it was set back by hand after the journal's claim, or retried: time_finished says so", `waiting "" 0 1700000000 ""`,
-		},
-		{
-			"by another worker, and the backup is from before the end", (*world).ranOne,
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
-			reconcile.Reapply{Retried: map[int64]int64{1: second}},
-			"refused: another worker's journal says that it was retried since", `waiting "" 0 0 ""`,
-		},
-		{
-			"by another worker, and it ran here since", (*world).ranOne,
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
-			reconcile.Reapply{Retried: map[int64]int64{1: second - 1}},
-			"applied", `done "" 1700000000 1700000000 "ok"`,
-		},
-		{
-			"which was not committed", func(w *world) {
-				w.ran(1)
-				w.happen(1, long, retried, journal.Conflict{Wanted: journal.WantedRetried})
-			},
-			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
-			reconcile.Reapply{},
-			"applied", `done "" 1700000000 1700000000 "ok"`,
-		},
+	byUs := func(w *world) { w.ran(1); w.happen(1, long, retried) }
+	waits := store.Seen{Row: journal.Row{Status: journal.RowWaiting}}
+	setBack := waits
+	setBack.Finished = second
+	elsewhere := func(finished int64) func(w *world) {
+		return func(w *world) { w.ran(1); w.retried = map[int64]int64{1: finished} }
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c.happens(w)
-			row := c.row
-			row.Job, row.Target = 1, "a"
-			w.table.Rows[1] = &row
-			did, err := w.reapply(&c.wish)
-			if err != nil || did[1] != c.want {
-				t.Errorf("%q, %v; want %q", did[1], err, c.want)
-			}
-			w.expect(1, c.after)
-		})
+	return []reapplied{
+		{name: "retried by this worker", happens: byUs, row: setBack},
+		{name: "retried by this worker, and the backup is from before the end", happens: byUs, row: waits},
+		{
+			name: "retried by this worker, and the backup is from while it ran", happens: byUs,
+			row:  store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: tokenOne}},
+			want: "applied", after: `waiting "" 0 0 ""`,
+		},
+		{
+			name: "retried by this worker, and the backup is from between", happens: byUs,
+			row:  store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second, Result: "ok"},
+			want: "refused: it is as it was before it was retried: retry it once more",
+		},
+		{
+			name: "retried by another worker, and the backup is from before the end", happens: elsewhere(second), row: waits,
+			want: "refused: another worker's journal says that it was retried since",
+		},
+		{
+			name: "retried by another worker, and it ran here since", happens: elsewhere(second - 1), row: waits,
+			want: "applied", after: doneRow,
+		},
+		{
+			name: "retried, which was not committed", row: waits,
+			happens: func(w *world) { byUs(w); w.happen(1, long, journal.Conflict{Wanted: journal.WantedRetried}) },
+			want:    "applied", after: doneRow,
+		},
 	}
 }
 
@@ -211,9 +169,7 @@ func TestReapplyIsJournalledBeforeAndAfter(t *testing.T) {
 	begun := journal.Reapplied{From: 1, To: 12, By: "somebody"}
 	ended := begun
 	ended.Rows, ended.Refused, ended.Ended = 2, 1, true
-	if diff := cmp.Diff([]journal.Reapplied{begun, ended}, w.noted); diff != "" {
-		t.Errorf("journalled (-want +got):\n%s", diff)
-	}
+	check.Diff(t, []journal.Reapplied{begun, ended}, w.noted, "journalled")
 	if did, err := w.reapply(&reconcile.Reapply{Since: long.Add(time.Second)}); err != nil || len(did) > 0 || len(w.noted) != 2 {
 		t.Errorf("nothing happened since, and %v was done (%v)", did, err)
 	}

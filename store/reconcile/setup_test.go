@@ -42,6 +42,7 @@ type world struct {
 	table   *hooked
 	mirror  *mirror
 	noted   []journal.Reapplied
+	retried map[int64]int64 // what another worker's journal says
 }
 
 func newWorld(t *testing.T) *world {

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/sqlite"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -188,9 +188,7 @@ func TestAnythingInAnyColumn(t *testing.T) {
 			{Fate: store.Lost, Found: &journal.Row{Job: 3, Target: "5", Status: "done"}},
 			{},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: outcomes (-want +got):\n%s", name, diff)
-		}
+		check.Diff(t, want, got, "%s: outcomes", name)
 		seen, err := table.Look(t.Context(), []int64{1, 2, 3, 4})
 		if err != nil || len(seen) != 4 {
 			t.Fatalf("%s: Look: %v, %v", name, seen, err)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -21,9 +21,7 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
 	table, err := New(Config{Path: filepath.Join(t.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer table.Close()
 	must.Do(t, table.Check(t.Context()))
 	_, err = table.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -31,9 +29,7 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 	if err == nil {
 		_, err = table.db.Exec("INSERT INTO jobs (target, time_created, status, run_at) VALUES ('a', 1, 'waiting', 0), ('a', 1, 'delayed', 5); ANALYZE")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, c := range map[string]struct {
 		uses store.Uses
 		want []string
@@ -64,9 +60,7 @@ func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
 				}
 				return false, err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			check.Do(t, err)
 		})
 	}
 	query := "SELECT run_at FROM jobs INDEXED BY jobs_status_target_run_at_idx WHERE status = 'delayed' AND target = ? AND " + anID + " AND id NOT IN () ORDER BY run_at LIMIT 1"
@@ -89,34 +83,4 @@ func explain(t *testing.T, db *sql.DB, query string, args ...any) string {
 	}
 	must.Do(t, rows.Err())
 	return strings.Join(steps, "; ")
-}
-
-// What a claim of one row costs beside rows that are not due.
-func BenchmarkClaimBesideFutureRows(b *testing.B) {
-	for _, rows := range []int{0, 500_000} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			table := must.Get(New(Config{Path: filepath.Join(b.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)}))(b)
-			defer table.Close()
-			server, err := table.Server(b.Context())
-			if err == nil {
-				table.Confirm(server)
-				_, err = table.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-					INSERT INTO jobs (target, time_created, status, run_at) SELECT 'a', 1, 'delayed', 4000000000 + i FROM n`, rows)
-			}
-			if err == nil {
-				_, err = table.db.Exec("INSERT INTO jobs (target, time_created, status, run_at) VALUES ('a', 1, 'waiting', 0), ('a', 1, 'delayed', 5); PRAGMA wal_checkpoint(TRUNCATE)")
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				must.Do(b, table.Claim(b.Context(), map[string]int{"a": 10}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-					if len(rows) != 2 {
-						return nil, fmt.Errorf("%d rows", len(rows))
-					}
-					return nil, nil
-				}))
-			}
-		})
-	}
 }

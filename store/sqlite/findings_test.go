@@ -10,6 +10,7 @@ import (
 
 	"jobd/store"
 	"jobd/store/sqlite"
+	"jobd/store/storetest/must"
 )
 
 // usual is a jobs table as jobd makes it.
@@ -82,9 +83,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 			inspect := func() []store.Finding {
 				t.Helper()
 				findings, _, err := sqlite.Glance(t.Context(), c.config, []string{"a"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				return findings
 			}
 			found := inspect()
@@ -199,9 +198,7 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 			inspect := func() []store.Finding {
 				t.Helper()
 				findings, _, err := sqlite.Glance(t.Context(), config, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				return findings
 			}
 			for round := 0; ; round++ {
@@ -250,9 +247,7 @@ func TestAnIndexThatIsDroppedUnderWay(t *testing.T) {
 		_, err := table.NextDue(t.Context(), []string{"a"}, nil)
 		return err
 	}
-	if err := next(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, next())
 	exec(t, db, "DROP INDEX jobs_status_target_run_at_idx; DROP INDEX jobs_status_target_priority_idx")
 	if err := next(); store.IsAway(err) {
 		t.Errorf("the table counts as away: %v", err)

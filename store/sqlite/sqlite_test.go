@@ -13,6 +13,7 @@ import (
 	"jobd/store"
 	"jobd/store/sqlite"
 	"jobd/store/storetest"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -26,9 +27,7 @@ func open(t *testing.T, config sqlite.Config) *sqlite.Table {
 	}
 	table := must.Get(sqlite.New(config))(t)
 	t.Cleanup(func() {
-		if err := table.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Do(t, table.Close())
 	})
 	return table
 }
@@ -76,15 +75,6 @@ func TestConformanceOfTimes(t *testing.T) {
 			Other: confirmed(t, open(t, sqlite.Config{Path: path})), Charset: journal.CharsetFull,
 		}
 	})
-}
-
-func TestSQLiteIsNotTheOneWithTheWALBug(t *testing.T) { // pitfall 22
-	t.Parallel()
-	var version string
-	must.Do(t, application(t, filepath.Join(t.TempDir(), "x.db")).QueryRow("SELECT sqlite_version()").Scan(&version))
-	if strings.HasPrefix(version, "3.52.") || version < "3.51.3" {
-		t.Errorf("SQLite %s can corrupt its WAL: 3.51.3 or at least 3.53 is needed", version)
-	}
 }
 
 func TestEveryConnectionIsDurable(t *testing.T) { // pitfalls 18 and 19
@@ -138,9 +128,7 @@ func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
 	table := open(t, sqlite.Config{Path: path})
 	must.Do(t, table.Check(t.Context()))
 	writer, err := application(t, path).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer writer.Close()
 	must.Get(writer.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	_, _, err = table.Rows(t.Context(), []int64{1})
@@ -157,15 +145,7 @@ func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
 func TestTimekeeper(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	db := application(t, path)
-	exec(t, db, `CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL, time_created INTEGER NOT NULL,
-		time_started INTEGER NOT NULL DEFAULT 0, time_finished INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'waiting',
-		result TEXT, return_code INTEGER, sig TEXT, stdout TEXT, stderr TEXT,
-		run_at INTEGER NOT NULL DEFAULT 0, planned_at INTEGER NOT NULL DEFAULT 0, schedule TEXT, time_zone TEXT,
-		attempts INTEGER NOT NULL DEFAULT 0, max_attempts INTEGER, timeout INTEGER, priority INTEGER NOT NULL DEFAULT 0, unique_key TEXT UNIQUE)`)
-	exec(t, db, "CREATE INDEX status_target_idx ON jobs (status, target, id)")
-	exec(t, db, "CREATE INDEX status_target_due_idx ON jobs (status, target, run_at)")
-	exec(t, db, "CREATE INDEX status_target_priority_idx ON jobs (status, target, priority DESC, id)")
 	uses := confirmed(t, open(t, sqlite.Config{Path: path, Uses: store.TimeColumns()}))
-	storetest.RunTimekeeper(t, db, uses, confirmed(t, open(t, sqlite.Config{Path: path})))
+	must.Do(t, uses.Check(t.Context()))
+	storetest.RunTimekeeper(t, application(t, path), uses, confirmed(t, open(t, sqlite.Config{Path: path})))
 }

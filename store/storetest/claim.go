@@ -10,6 +10,8 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 func claimTests() []test {
@@ -38,9 +40,7 @@ func claimByRoom(s *suite) {
 	s.insert("a", journal.RowDone, "")
 	decision := &acceptAll{token: token}
 	room := map[string]int{"a": 3, "b": 10, "c": 0, "nobody": 4}
-	if err := s.Table.Claim(s.Context(), room, nil, decision.decide); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Table.Claim(s.Context(), room, nil, decision.decide))
 	got := timeless(decision.rows)
 	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
 	var want []journal.Row
@@ -109,9 +109,7 @@ func claimPanics(s *suite) {
 func (s *suite) claimable(id int64) {
 	s.Helper()
 	decision := &acceptAll{token: "@other1234"}
-	if err := s.Other.Claim(s.Context(), map[string]int{"a": 1}, nil, decision.decide); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Other.Claim(s.Context(), map[string]int{"a": 1}, nil, decision.decide))
 	s.expect(id, journal.RowAccepted, "@other1234")
 }
 
@@ -127,17 +125,13 @@ func claimStarts(s *suite) {
 		}
 		return events, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	for i, id := range ids {
 		want := row{Target: "a", Status: journal.RowRunning, Started: started, Sig: token, SigSet: true, Code: -1, ResultNull: true}
 		if i == 2 {
 			want.Status, want.Started = journal.RowAccepted, 0
 		}
-		if diff := cmp.Diff(want, s.read(id)); diff != "" {
-			s.Errorf("row %d (-want +got):\n%s", i, diff)
-		}
+		check.Diff(s, want, s.read(id), "row %d", i)
 	}
 }
 
@@ -149,9 +143,7 @@ func claimLeavesRows(s *suite) {
 			{Job: rows[2].Job, Payload: journal.Ignored{Reason: "not served"}},
 		}, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	s.expect(ids[0], journal.RowWaiting, "")
 	s.expect(ids[1], journal.RowAccepted, token)
 	s.expect(ids[2], journal.RowIgnored, "")
@@ -189,12 +181,8 @@ func claimSkipsLocked(s *suite) {
 	if err == nil && !s.RowLocks {
 		err = other()
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	if diff := cmp.Diff([][]int64{ids[:2], ids[2:]}, [][]int64{jobs(outer.rows), jobs(inner.rows)}); diff != "" {
-		s.Errorf("rows of the first and the second claim (-want +got):\n%s", diff)
-	}
+	must.Do(s, err)
+	check.Diff(s, [][]int64{ids[:2], ids[2:]}, [][]int64{jobs(outer.rows), jobs(inner.rows)}, "rows of the first and the second claim")
 	for i, id := range ids {
 		s.expect(id, journal.RowAccepted, []string{token, token, "@other1234", "@other1234"}[i])
 	}
@@ -205,12 +193,8 @@ func claimLeavesOut(s *suite) {
 	b := s.insertAll(2, "b", journal.RowWaiting, "")
 	decision := &acceptAll{token: token}
 	err := s.Table.Claim(s.Context(), map[string]int{"a": 2, "b": 1}, []int64{a[0], a[1], a[3], b[0], 4711}, decision.decide)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if diff := cmp.Diff([]int64{a[2], a[4], b[1]}, jobs(decision.rows)); diff != "" {
-		s.Errorf("rows (-want +got):\n%s", diff)
-	}
+	must.Do(s, err)
+	check.Diff(s, []int64{a[2], a[4], b[1]}, jobs(decision.rows), "rows")
 }
 
 func claimConcurrently(s *suite) {
@@ -274,9 +258,7 @@ func claimLetsInsert(s *suite) {
 	if decision.calls == 0 {
 		s.Fatalf("decide was not called: %v", err)
 	}
-	if err := errors.Join(err, <-inserted); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, errors.Join(err, <-inserted))
 }
 
 // Methods that read rows under a lock report what the server's clock says, without being asked.

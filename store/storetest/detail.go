@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 func detailTests() []test {
@@ -33,9 +34,7 @@ func (s *suite) detail(id int64, targets []string, tail int, want *store.Detail)
 	if err != nil {
 		s.Fatalf("Details: %v", err)
 	}
-	if diff := cmp.Diff(map[int64]*store.Detail{id: want}, got); diff != "" {
-		s.Errorf("row (-want +got):\n%s", diff)
-	}
+	check.Diff(s, map[int64]*store.Detail{id: want}, got, "row")
 }
 
 func detailShowsAll(s *suite) {
@@ -70,10 +69,7 @@ func detailOfOutput(s *suite) {
 	id := s.insert("a", journal.RowDone, "")
 	text := strings.Repeat("x", 1<<16) + "ü€\n"
 	s.exec("UPDATE jobs SET stdout = ?, stderr = ? WHERE id = ?", text, "€", id)
-	got, err := s.Table.Details(s.Context(), []int64{id}, nil, 5)
-	if err != nil {
-		s.Fatal(err)
-	}
+	got := must.Get(s.Table.Details(s.Context(), []int64{id}, nil, 5))(s)
 	if out := got[id].Stdout; out != (store.Written{Size: 1<<16 + 6, Tail: "€\n"}) {
 		s.Errorf("stdout: %+v", out)
 	}
@@ -89,9 +85,7 @@ func (s *suite) ahead(most int, waiters []store.Waiter, want map[int64]store.Cou
 	if err != nil {
 		s.Fatalf("Ahead: %v", err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("rows ahead, up to %d (-want +got):\n%s", most, diff)
-	}
+	check.Diff(s, want, got, "rows ahead, up to %d", most)
 }
 
 func aheadCounts(s *suite) {
@@ -119,7 +113,7 @@ func detailWaitsForNobody(s *suite) {
 	var tx *sql.Tx
 	if s.RowLocks {
 		tx = s.begin()
-		must(s, tx, "UPDATE jobs SET status = 'accepted'")
+		s.execIn(tx, "UPDATE jobs SET status = 'accepted'")
 	}
 	s.quick(func() {
 		s.ahead(10, []store.Waiter{{Job: a[1], Target: "a"}}, map[int64]store.Counted{a[1]: {Rows: 1}})
@@ -219,9 +213,7 @@ func holdTests() []test {
 				s.Errorf("another name: %q, %v", holder, err)
 			}
 			s.holds(true, "name:node-1", "mark:@abcd")
-			if err := s.Table.Close(); err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, s.Table.Close())
 			s.eventuallyFree("name:node-1")
 			s.eventuallyFree("mark:@abcd")
 		}},
@@ -288,7 +280,7 @@ func countedThoughHeld(s *suite) {
 	s.insertAll(2, "a", journal.RowWaiting, "")
 	s.counts("a", 5, store.Counted{Rows: 2, Oldest: 1}) // which examines the table
 	tx := s.begin()
-	must(s, tx, "UPDATE jobs SET status = 'accepted'")
+	s.execIn(tx, "UPDATE jobs SET status = 'accepted'")
 	s.quick(func() { s.counts("a", 5, store.Counted{Rows: 2, Oldest: 1}) })
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 func manualTests() []test {
@@ -50,13 +52,9 @@ func manualShowsAll(s *suite) {
 		got = rows
 		return nil, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
-	if diff := cmp.Diff(want, timeless(got)); diff != "" {
-		s.Errorf("rows (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, timeless(got), "rows")
 }
 
 func manualNothing(s *suite) {
@@ -97,9 +95,7 @@ func manualAccepts(s *suite) {
 			{Job: ids[1], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(2)}},
 		}, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	s.expect(ids[0], journal.RowAccepted, tokenOf(1))
 	s.expect(ids[1], journal.RowAccepted, tokenOf(2))
 }
@@ -111,9 +107,9 @@ func manualTellsLocked(s *suite) {
 	ids := s.insertAll(5, "a", journal.RowManual, "")
 	s.waitingIsConnected()
 	tx := s.begin()
-	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
-	must(s, tx, "UPDATE jobs SET status = 'done' WHERE id = ?", ids[1])
-	must(s, tx, "DELETE FROM jobs WHERE id = ?", ids[2])
+	s.execIn(tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
+	s.execIn(tx, "UPDATE jobs SET status = 'done' WHERE id = ?", ids[1])
+	s.execIn(tx, "DELETE FROM jobs WHERE id = ?", ids[2])
 	all := append([]int64{4711, -1, 0}, ids...)
 	want := []int64{ids[0], ids[1], ids[2]}
 	s.quick(func() {
@@ -122,22 +118,14 @@ func manualTellsLocked(s *suite) {
 		if err != nil || decision.calls != 1 {
 			s.Fatalf("%v, %d calls", err, decision.calls)
 		}
-		if diff := cmp.Diff([][]int64{want, ids[3:]}, [][]int64{locked, jobs(decision.rows)}); diff != "" {
-			s.Errorf("rows that are held, and others (-want +got):\n%s", diff)
-		}
+		check.Diff(s, [][]int64{want, ids[3:]}, [][]int64{locked, jobs(decision.rows)}, "rows that are held, and others")
 	})
 	s.quick(func() {
 		rows, locked, err := s.Table.Rows(s.Context(), all)
-		if err != nil {
-			s.Fatal(err)
-		}
-		if diff := cmp.Diff([][]int64{want, ids[3:]}, [][]int64{locked, jobs(rows)}); diff != "" {
-			s.Errorf("Rows: those that are held, and others (-want +got):\n%s", diff)
-		}
+		must.Do(s, err)
+		check.Diff(s, [][]int64{want, ids[3:]}, [][]int64{locked, jobs(rows)}, "Rows: those that are held, and others")
 	})
-	if err := tx.Rollback(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, tx.Rollback())
 	if rows, locked, err := s.Table.Rows(s.Context(), all); err != nil || len(rows) != len(ids) || len(locked) != 0 {
 		s.Errorf("when nobody holds them any more: %v, %v, %v", rows, locked, err)
 	}
@@ -168,16 +156,12 @@ func rowsTests() []test {
 		{"those there are", func(s *suite) {
 			first, second := s.insert("a", journal.RowAccepted, token), s.insert("b", journal.RowManual, "")
 			got, _, err := s.Table.Rows(s.Context(), []int64{second, 999_999, first})
-			if err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, err)
 			want := []journal.Row{
 				{Job: first, Target: "a", Status: journal.RowAccepted, Owner: token, Created: 1},
 				{Job: second, Target: "b", Status: journal.RowManual, Created: 1},
 			}
-			if diff := cmp.Diff(want, timeless(got)); diff != "" {
-				s.Errorf("rows (-want +got):\n%s", diff)
-			}
+			check.Diff(s, want, timeless(got), "rows")
 		}},
 		{"under way", func(s *suite) {
 			ours := s.insert("b", journal.RowRunning, token)
@@ -186,17 +170,12 @@ func rowsTests() []test {
 			s.insert("b", journal.RowRunning, "")
 			s.insert("a", journal.RowWaiting, "")
 			s.insert("a", journal.RowDone, "")
-			got, err := s.Table.UnderWay(s.Context(), token[:5], []string{"a"})
-			if err != nil {
-				s.Fatal(err)
-			}
+			got := must.Get(s.Table.UnderWay(s.Context(), token[:5], []string{"a"}))(s)
 			want := []journal.Row{
 				{Job: ours, Target: "b", Status: journal.RowRunning, Owner: token, Created: 1},
 				{Job: stranger, Target: "a", Status: journal.RowRunning, Created: 1},
 			}
-			if diff := cmp.Diff(want, timeless(got)); diff != "" {
-				s.Errorf("rows (-want +got):\n%s", diff)
-			}
+			check.Diff(s, want, timeless(got), "rows")
 			if got, err := s.Table.UnderWay(s.Context(), token[:5], nil); err != nil || len(got) != 1 {
 				s.Errorf("without targets: %v, %v", got, err)
 			}
@@ -311,9 +290,7 @@ func retryClears(s *suite) {
 			{Job: done, Target: "a", Status: journal.RowDone, Owner: "SIGTERM", Finished: finished, Result: "fail", Created: 1},
 			{Job: ignored, Target: "b", Status: journal.RowIgnored, Created: 1},
 		}
-		if diff := cmp.Diff(want, timeless(rows)); diff != "" {
-			s.Errorf("rows (-want +got):\n%s", diff)
-		}
+		check.Diff(s, want, timeless(rows), "rows")
 		for id, want := range map[int64]row{
 			done:    {Target: "a", Status: to, Finished: finished},
 			ignored: {Target: "b", Status: to, Finished: at.Unix()},
@@ -323,9 +300,7 @@ func retryClears(s *suite) {
 			if want.Code = -1; got.Code == 0 { // a column without NULL
 				got.Code = -1
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				s.Errorf("row %d (-want +got):\n%s", id, diff)
-			}
+			check.Diff(s, want, got, "row %d", id)
 		}
 	}
 }
@@ -362,16 +337,14 @@ func retryTellsLocked(s *suite) {
 	ids := []int64{s.ended(journal.RowDone), s.ended(journal.RowDone)}
 	s.waitingIsConnected()
 	tx := s.begin()
-	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
+	s.execIn(tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
 	s.quick(func() {
 		locked, err := s.Table.ClaimManual(s.Context(), ids, nil, setBack(journal.RowWaiting, time.Unix(finished, 0)))
 		if err != nil || !slices.Equal(locked, ids[:1]) {
 			s.Errorf("%v, locked: %v", err, locked)
 		}
 	})
-	if err := tx.Rollback(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, tx.Rollback())
 	if s.read(ids[0]).Status != journal.RowDone || s.read(ids[1]).Status != journal.RowWaiting {
 		s.Errorf("%+v, %+v", s.read(ids[0]), s.read(ids[1]))
 	}

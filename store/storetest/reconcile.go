@@ -13,6 +13,8 @@ import (
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/reconcile"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 func reconcileTests() []test {
@@ -41,9 +43,7 @@ func (s *suite) reapply(wish reconcile.Reapply, h *History) map[int64]string {
 		did[r.Job.ID] = r.Did
 		return nil
 	}
-	if err := wish.Run(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, wish.Run(s.Context()))
 	return did
 }
 
@@ -76,13 +76,9 @@ func reapplyBringsBack(s *suite) {
 	for _, id := range []int64{waiting, begun, former, ignored, released} {
 		would[id], want[id] = "would apply", "applied"
 	}
-	if diff := cmp.Diff(would, s.reapply(reconcile.Reapply{DryRun: true}, h)); diff != "" {
-		s.Errorf("a dry run (-want +got):\n%s", diff)
-	}
+	check.Diff(s, would, s.reapply(reconcile.Reapply{DryRun: true}, h), "a dry run")
 	s.expect(waiting, journal.RowWaiting, "")
-	if diff := cmp.Diff(want, s.reapply(reconcile.Reapply{}, h)); diff != "" {
-		s.Errorf("done (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, s.reapply(reconcile.Reapply{}, h), "done")
 	for _, id := range []int64{waiting, begun, former} {
 		s.expect(id, journal.RowDone, "")
 		if r := s.read(id); r.Started != started || r.Finished != finished || r.Result != "ok" || r.Code != 0 || r.Stdout != "said" {
@@ -92,9 +88,7 @@ func reapplyBringsBack(s *suite) {
 	s.expect(ignored, journal.RowIgnored, "")
 	s.expect(released, journal.RowWaiting, "")
 	s.expect(foreign, journal.RowRunning, tokenOf(2))
-	if diff := cmp.Diff(map[int64]string{foreign: "refused"}, s.reapply(reconcile.Reapply{}, h)); diff != "" {
-		s.Errorf("done once more (-want +got):\n%s", diff)
-	}
+	check.Diff(s, map[int64]string{foreign: "refused"}, s.reapply(reconcile.Reapply{}, h), "done once more")
 }
 
 // While another worker's claim holds a row, it is left for later, and the others are brought back.
@@ -110,14 +104,10 @@ func reapplyLeavesHeldRows(s *suite) {
 	}
 	_, err := s.Other.ClaimManual(s.Context(), ids[1:2], nil, func([]journal.Row) ([]journal.Event, error) {
 		want := map[int64]string{ids[0]: "applied", ids[1]: "refused", ids[2]: "applied"}
-		if diff := cmp.Diff(want, s.reapply(reconcile.Reapply{}, h)); diff != "" {
-			s.Errorf("done (-want +got):\n%s", diff)
-		}
+		check.Diff(s, want, s.reapply(reconcile.Reapply{}, h), "done")
 		return nil, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	if did := s.reapply(reconcile.Reapply{}, h); len(did) != 1 || did[ids[1]] != "applied" {
 		s.Errorf("later %v was done, want the row that was held", did)
 	}
@@ -167,9 +157,7 @@ func (s *suite) refused(err error, want ...int64) {
 // names checks that rows are told with the table's own words against them.
 func (s *suite) names(refused map[int64]string, want ...int64) {
 	s.Helper()
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(refused))); diff != "" {
-		s.Errorf("rows at fault (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, slices.Sorted(maps.Keys(refused)), "rows at fault")
 	for id, why := range refused {
 		if !strings.Contains(why, "not in this house") {
 			s.Errorf("row %d: %q", id, why)
@@ -186,9 +174,7 @@ func refusedNamesRows(s *suite) {
 	for _, id := range ids {
 		s.expect(id, journal.RowWaiting, "")
 	}
-	if err := s.Table.Claim(s.Context(), room, []int64{ids[1], ids[3]}, decision.decide); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Table.Claim(s.Context(), room, []int64{ids[1], ids[3]}, decision.decide))
 	for _, id := range []int64{ids[0], ids[2], ids[4]} {
 		s.expect(id, journal.RowAccepted, token)
 	}
@@ -202,13 +188,9 @@ func oddID(s *suite) {
 	var got []int64
 	for range 4 {
 		decision := &acceptAll{token: token}
-		if err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, nil, decision.decide); err != nil {
-			s.Fatal(err)
-		}
+		must.Do(s, s.Table.Claim(s.Context(), map[string]int{"a": 1}, nil, decision.decide))
 		got = append(got, jobs(decision.rows)...)
 	}
-	if diff := cmp.Diff([]int64{ids[0], ids[1], ids[3]}, got); diff != "" {
-		s.Errorf("rows that were claimed (-want +got):\n%s", diff)
-	}
+	check.Diff(s, []int64{ids[0], ids[1], ids[3]}, got, "rows that were claimed")
 	s.waiting(nil)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // Fixture is a fresh, empty jobs table and the ways to it.
@@ -102,14 +104,8 @@ func (s *suite) insert(target, status, owner string) int64 {
 	if owner != "" {
 		sig = owner
 	}
-	result, err := s.DB.Exec("INSERT INTO jobs (target, time_created, status, sig) VALUES (?, 1, ?, ?)", target, status, sig)
-	if err != nil {
-		s.Fatal(err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		s.Fatal(err)
-	}
+	result := must.Get(s.DB.Exec("INSERT INTO jobs (target, time_created, status, sig) VALUES (?, 1, ?, ?)", target, status, sig))(s)
+	id := must.Get(result.LastInsertId())(s)
 	return id
 }
 
@@ -166,9 +162,7 @@ func (s *suite) apply(changes []store.Change, want []store.Outcome) {
 	if err != nil {
 		s.Fatalf("Apply: %v", err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("outcomes (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, got, "outcomes")
 }
 
 // acceptAll decides that every row is accepted, under one token, and keeps what it was given.
@@ -286,17 +280,17 @@ func waitingTests() []test {
 		{"targets with waiting rows, beside some", waitingBeside},
 		{"it waits for no writer", waitingWaitsForNobody},
 		{"rows that somebody's open transaction holds", heldRows(func(s *suite, tx *sql.Tx) {
-			must(s, tx, "SELECT * FROM jobs WHERE target = 'a' FOR UPDATE")
+			s.execIn(tx, "SELECT * FROM jobs WHERE target = 'a' FOR UPDATE")
 		})},
 		{"rows that an open claim has changed, which may be undone", heldRows(func(s *suite, tx *sql.Tx) {
-			must(s, tx, "UPDATE jobs SET status = 'accepted' WHERE target = 'a'")
+			s.execIn(tx, "UPDATE jobs SET status = 'accepted' WHERE target = 'a'")
 		})},
 		{"rows that somebody is about to remove, which may be undone", heldRows(func(s *suite, tx *sql.Tx) {
-			must(s, tx, "DELETE FROM jobs WHERE target = 'a'")
+			s.execIn(tx, "DELETE FROM jobs WHERE target = 'a'")
 		})},
 		{"rows of an INSERT that is not committed yet", heldRows(func(s *suite, tx *sql.Tx) {
 			s.exec("DELETE FROM jobs")
-			must(s, tx, "INSERT INTO jobs (target, time_created) VALUES ('a', 1)")
+			s.execIn(tx, "INSERT INTO jobs (target, time_created) VALUES ('a', 1)")
 		})},
 	}
 }
@@ -308,9 +302,7 @@ func (s *suite) waiting(except []int64, want ...string) {
 	if err != nil {
 		s.Fatalf("Waiting: %v", err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("targets that wait (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, got, "targets that wait")
 }
 
 func waitingBeside(s *suite) {
@@ -338,7 +330,7 @@ func waitingBeside(s *suite) {
 func waitingWaitsForNobody(s *suite) {
 	s.insert("a", journal.RowWaiting, "")
 	tx := s.begin()
-	must(s, tx, "UPDATE jobs SET time_created = 2")
+	s.execIn(tx, "UPDATE jobs SET time_created = 2")
 	s.quick(func() { s.waiting(nil, "a") })
 }
 
@@ -374,15 +366,13 @@ func (s *suite) quick(work func()) {
 // begin opens a transaction of the application's.
 func (s *suite) begin() *sql.Tx {
 	s.Helper()
-	tx, err := s.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	tx := must.Get(s.DB.BeginTx(context.Background(), nil))(s)
 	s.Cleanup(func() { _ = tx.Rollback() }) // where the test has not ended it
 	return tx
 }
 
-func must(s *suite, tx *sql.Tx, query string, args ...any) {
+// execIn changes the table in a transaction of the application's.
+func (s *suite) execIn(tx *sql.Tx, query string, args ...any) {
 	s.Helper()
 	if _, err := tx.Exec(query, args...); err != nil {
 		s.Fatalf("%s: %v", query, err)
@@ -401,9 +391,7 @@ func heldRows(hold func(s *suite, tx *sql.Tx)) func(s *suite) {
 		hold(s, tx)
 		decision := &acceptAll{token: token}
 		s.quick(func() {
-			if err := s.Table.Claim(s.Context(), map[string]int{"a": 5}, nil, decision.decide); err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, s.Table.Claim(s.Context(), map[string]int{"a": 5}, nil, decision.decide))
 			s.waiting(nil, "a")
 		})
 		if len(decision.rows) > 0 {
@@ -461,10 +449,6 @@ func RunTimekeeper(t *testing.T, db *sql.DB, uses, plain store.Table) {
 	if _, err := plain.Recurring(t.Context(), []string{"a"}, 0, 10); !errors.Is(err, store.ErrNoSchedules) {
 		t.Errorf("of a table without schedules: %v", err)
 	}
-	s.plans(uses, map[int64]*journal.Plan{
-		daily: want[0].Plan, runs: want[2].Plan, daily + 4: {RunAt: 50, MaxAttempts: 4, Timeout: 9},
-	}, daily, runs, daily+4, 999_999)
-	s.plans(plain, map[int64]*journal.Plan{daily: nil}, daily)
 	s.insert("a", "delayed", "run_at = 60")
 	s.due(uses, "a", 0, 10, store.Counted{Rows: 2, Oldest: 50})
 	s.due(uses, "a", 0, 1, store.Counted{Rows: 1, More: true, Oldest: 50})
@@ -483,14 +467,8 @@ type timekeeping struct {
 // insert adds a row, and gives its id.
 func (s *timekeeping) insert(target, status, set string, args ...any) int64 {
 	s.Helper()
-	result, err := s.db.Exec("INSERT INTO jobs (target, time_created, status) VALUES (?, 1, ?)", target, status)
-	if err != nil {
-		s.Fatal(err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		s.Fatal(err)
-	}
+	result := must.Get(s.db.Exec("INSERT INTO jobs (target, time_created, status) VALUES (?, 1, ?)", target, status))(s)
+	id := must.Get(result.LastInsertId())(s)
 	if _, err := s.db.Exec("UPDATE jobs SET "+set+" WHERE id = ?", append(args, id)...); err != nil {
 		s.Fatal(err)
 	}
@@ -499,27 +477,9 @@ func (s *timekeeping) insert(target, status, set string, args ...any) int64 {
 
 func (s *timekeeping) recurring(table store.Table, after int64, limit int, want ...*store.Seen) {
 	s.Helper()
-	got, err := table.Recurring(s.Context(), []string{"a", "b", "none"}, after, limit)
-	if err != nil {
-		s.Fatal(err)
-	}
+	got := must.Get(table.Recurring(s.Context(), []string{"a", "b", "none"}, after, limit))(s)
 	if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
 		s.Errorf("recurring after %d (-want +got):\n%s", after, diff)
-	}
-}
-
-func (s *timekeeping) plans(table store.Table, want map[int64]*journal.Plan, ids ...int64) {
-	s.Helper()
-	rows, err := table.Look(s.Context(), ids)
-	if err != nil {
-		s.Fatal(err)
-	}
-	got := map[int64]*journal.Plan{}
-	for id, row := range rows {
-		got[id] = row.Plan
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("plans (-want +got):\n%s", diff)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // RunTimes runs the suite of what tables do that use the optional columns. fresh makes a fixture of
@@ -49,14 +51,8 @@ func (s *suite) put(r timed) int64 {
 	for name, value := range r.columns {
 		names, marks, args = names+", "+name, marks+", ?", append(args, value)
 	}
-	result, err := s.DB.Exec("INSERT INTO jobs ("+names+") VALUES ("+marks+")", args...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		s.Fatal(err)
-	}
+	result := must.Get(s.DB.Exec("INSERT INTO jobs ("+names+") VALUES ("+marks+")", args...))(s)
+	id := must.Get(result.LastInsertId())(s)
 	return id
 }
 
@@ -83,9 +79,7 @@ func (s *suite) says(id int64, columns, want string) {
 			got[i] = "-"
 		}
 	}
-	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
-		s.Errorf("job %d, %s (-want +got):\n%s", id, columns, diff)
-	}
+	check.Diff(s, want, strings.Join(got, " "), "job %d, %s", id, columns)
 }
 
 // plans is what rows say about time, by job.
@@ -131,10 +125,7 @@ func plansAreTold(s *suite) {
 		s.Fatalf("%+v, %v", seen[id], err)
 	}
 	told["Look"] = seen[id].Plan
-	details, err := s.Table.Details(s.Context(), ids, []string{"a"}, 10)
-	if err != nil {
-		s.Fatal(err)
-	}
+	details := must.Get(s.Table.Details(s.Context(), ids, []string{"a"}, 10))(s)
 	told["Details"] = details[id].Plan
 	hear := func(what string) store.Decide {
 		return func(rows []journal.Row) ([]journal.Event, error) {
@@ -147,9 +138,7 @@ func plansAreTold(s *suite) {
 		s.Fatal(first, second)
 	}
 	for what, got := range told {
-		if diff := cmp.Diff(&want, got); diff != "" {
-			s.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		check.Diff(s, &want, got, "%s", what)
 	}
 	if len(told) != 5 {
 		s.Errorf("%d told, want 5", len(told))
@@ -188,13 +177,9 @@ func plansOfNonsense(s *suite) {
 	long := s.put(timed{target: "a", status: journal.RowWaiting, columns: map[string]any{"schedule": "every 1 day, and so on"}})
 	far := s.delayed("a", 4_200_000_000)
 	decision := &acceptAll{token: token}
-	if err := s.Table.Claim(s.Context(), map[string]int{"a": 9}, nil, decision.decide); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Table.Claim(s.Context(), map[string]int{"a": 9}, nil, decision.decide))
 	want := map[int64]journal.Plan{plain: {}, null: {}, long: {Schedule: "every 1 day, and so on"}, far: {RunAt: 4_200_000_000}}
-	if diff := cmp.Diff(want, plans(decision.rows)); diff != "" {
-		s.Errorf("rows (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, plans(decision.rows), "rows")
 }
 
 func unclaimedDelayed(s *suite) {
@@ -240,9 +225,7 @@ func (s *suite) decides(target string, payloads ...journal.Payload) {
 		}
 		return events, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 }
 
 const ofTime = "status sig run_at planned_at attempts"
@@ -306,9 +289,7 @@ func claimGuards(s *suite) {
 		rows[0].Status = journal.RowWaiting // as if that had been read
 		return []journal.Event{{Job: id, Payload: journal.Accepted{Token: token}}}, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	s.expect(id, journal.RowDelayed, "")
 }
 

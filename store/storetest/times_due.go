@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest/check"
+	"jobd/store/storetest/must"
 )
 
 // dueTests are of which rows claims take, and who is told of them.
@@ -36,17 +38,13 @@ func (s *suite) taken(room map[string]int, except ...int64) []int64 {
 		decision.rows = rows
 		return nil, nil
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	return jobs(decision.rows)
 }
 
 func (s *suite) takes(room map[string]int, except []int64, want ...int64) {
 	s.Helper()
-	if diff := cmp.Diff(want, s.taken(room, except...)); diff != "" {
-		s.Errorf("rows of a claim (-want +got):\n%s", diff)
-	}
+	check.Diff(s, want, s.taken(room, except...), "rows of a claim")
 }
 
 func (s *suite) waitingSince(target string, created int64) int64 {
@@ -150,10 +148,7 @@ func nextDue(s *suite) {
 	next := func(except ...int64) map[string]int64 {
 		s.Helper()
 		before := time.Now()
-		due, err := s.Table.NextDue(s.within(hung), []string{"a", "b", "c", "a"}, except)
-		if err != nil {
-			s.Fatal(err)
-		}
+		due := must.Get(s.Table.NextDue(s.within(hung), []string{"a", "b", "c", "a"}, except))(s)
 		if apart := due.Now.Sub(before); apart < -2*time.Second || apart > 30*time.Second {
 			s.Errorf("the clock is %s off", apart)
 		}
@@ -175,12 +170,8 @@ func nextDue(s *suite) {
 		s.Errorf("of a row that is due: %v", got)
 	}
 	delete(got, "b")
-	if diff := cmp.Diff(map[string]int64{"a": at}, got); diff != "" {
-		s.Errorf("next (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]int64{"a": at + 9}, next(first, second, b)); diff != "" {
-		s.Errorf("beside some (-want +got):\n%s", diff)
-	}
+	check.Diff(s, map[string]int64{"a": at}, got, "next")
+	check.Diff(s, map[string]int64{"a": at + 9}, next(first, second, b), "beside some")
 	if due, err := s.Table.NextDue(s.Context(), nil, nil); err != nil || len(due.Next) > 0 {
 		s.Errorf("of no target: %v, %v", due, err)
 	}
@@ -195,9 +186,9 @@ func dueOfOpen(s *suite) {
 	held, free := s.delayed("a", at), s.delayed("a", at+1)
 	s.taken(map[string]int{"a": 1})
 	tx := s.begin()
-	must(s, tx, "UPDATE jobs SET priority = priority WHERE id = ?", held)
-	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", held)
-	must(s, tx, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 5)")
+	s.execIn(tx, "UPDATE jobs SET priority = priority WHERE id = ?", held)
+	s.execIn(tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", held)
+	s.execIn(tx, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 5)")
 	s.quick(func() {
 		s.waiting([]int64{free}, "a", "b")
 		if due, err := s.Table.NextDue(s.Context(), []string{"a"}, nil); err != nil || due.Next["a"] != at {
@@ -216,7 +207,6 @@ func endTests() []test {
 		{"given back as it was", endGivesBack},
 		{"guarded by the schedule", endGuarded},
 		{"several with several schedules", endsTogether},
-		{"a row that went on elsewhere", endPassed},
 	}
 }
 
@@ -309,10 +299,7 @@ func endGuarded(s *suite) {
 			Job: id, Token: token, Status: journal.RowDone, Finish: time.Unix(finished, 0), Plan: c.plan, Done: ended("ok", code(0), "", "", ""),
 		}} {
 			s.exec("UPDATE jobs SET status = 'running', sig = ?, time_finished = 0 WHERE id = ?", token, id)
-			outcomes, err := s.Table.Apply(s.Context(), []store.Change{change})
-			if err != nil {
-				s.Fatal(err)
-			}
+			outcomes := must.Get(s.Table.Apply(s.Context(), []store.Change{change}))(s)
 			fate, status := store.Applied, change.Status
 			if c.edited {
 				fate, status = store.Edited, journal.RowRunning
@@ -325,9 +312,7 @@ func endGuarded(s *suite) {
 				s.Errorf("%s: found %+v", c.name, found)
 			} else if c.edited {
 				want := &journal.Plan{Schedule: word(c.schedule), Zone: word(c.zone)}
-				if diff := cmp.Diff(want, found.Plan); diff != "" {
-					s.Errorf("%s: plan (-want +got):\n%s", c.name, diff)
-				}
+				check.Diff(s, want, found.Plan, "%s: plan", c.name)
 			}
 		}
 	}
@@ -353,10 +338,7 @@ func endsTogether(s *suite) {
 		change.Done.Stdout, change.Done.Stderr = journal.Output{}, journal.Output{}
 		changes = append(changes, change)
 	}
-	outcomes, err := s.Table.Apply(s.Context(), changes)
-	if err != nil {
-		s.Fatal(err)
-	}
+	outcomes := must.Get(s.Table.Apply(s.Context(), changes))(s)
 	for i, id := range ids {
 		want, status := store.Applied, journal.RowDelayed
 		if i == 4 {
@@ -366,34 +348,5 @@ func endsTogether(s *suite) {
 			s.Errorf("%d: %+v", i, outcomes[i])
 		}
 		s.says(id, "status", status)
-	}
-}
-
-// An update that met no row, and which other workers have run since.
-func endPassed(s *suite) {
-	put := func(status, owner string, startedAt, finishedAt int64) int64 {
-		id := s.put(timed{target: "a", status: status, owner: owner})
-		s.exec("UPDATE jobs SET time_started = ?, time_finished = ?, result = 'ok' WHERE id = ?", startedAt, finishedAt, id)
-		return id
-	}
-	running := func(id int64) store.Change {
-		return store.Change{Job: id, Token: token, Status: journal.RowRunning, Start: time.Unix(started, 0)}
-	}
-	const other = "@othr00000"
-	for name, c := range map[string]struct {
-		change store.Change
-		fate   store.Fate
-		passed bool
-	}{
-		"a newer end":                {again(put(journal.RowDelayed, "", started+60, finished+60), &journal.Plan{}, 500), store.Applied, false},
-		"an older end":               {again(put(journal.RowDelayed, "", started-60, finished-60), &journal.Plan{}, 500), store.Lost, false},
-		"a newer end, and our token": {again(put(journal.RowDelayed, token, started+60, finished+60), &journal.Plan{}, 500), store.Lost, false},
-		"it runs elsewhere":          {running(put(journal.RowRunning, other, started+60, finished)), store.Lost, true},
-		"it ran before":              {running(put(journal.RowDelayed, "", started, finished)), store.Applied, false},
-	} {
-		outcomes, err := s.Table.Apply(s.Context(), []store.Change{c.change})
-		if err != nil || outcomes[0].Fate != c.fate || outcomes[0].Passed != c.passed {
-			s.Errorf("%s: %+v, %v", name, outcomes, err)
-		}
 	}
 }

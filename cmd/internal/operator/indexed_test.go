@@ -19,6 +19,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/index"
 	"jobd/journal/journaltest"
+	"jobd/journal/journaltest/readtest"
 	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store/storetest/check"
@@ -29,7 +30,7 @@ import (
 // its journal read.
 func TestFailuresByIndexAndByJournal(t *testing.T) {
 	t.Parallel()
-	log := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+	log := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: readtest.Ticking()})
 	three := 3
 	type after = []journal.Payload
 	claim := after{journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}, journal.Started{Pid: 1}}
@@ -95,7 +96,7 @@ func TestFailuresByIndexAndByJournal(t *testing.T) {
 		})
 	}
 	read := false
-	sources := []Source{noting{Folder{Reader: journaltest.OpenReader(t, log.Dir)}, &read}}
+	sources := []Source{noting{Folder{Reader: readtest.OpenReader(t, log.Dir)}, &read}}
 	for how, change := range map[string]func(q *api.JobsQuery) error{
 		"index":    func(*api.JobsQuery) error { return nil },
 		"journal":  func(*api.JobsQuery) error { return jobnet.Refusal("there is no index") },
@@ -246,13 +247,13 @@ func TestLooksBackSoFar(t *testing.T) {
 	log := journaltest.OpenTest(t, t.TempDir())
 	var all []journal.Event
 	for job := range int64(10) {
-		all = append(all, journaltest.MustAppend(t, log, journaltest.WholeLife(job+1)...)...)
+		all = append(all, journaltest.MustAppend(t, log, readtest.WholeLife(job+1)...)...)
 	}
 	done := slices.DeleteFunc(slices.Clone(all), func(e journal.Event) bool { return e.Kind() != journal.KindDone })
 	query := history.Query{Kinds: []journal.Kind{journal.KindDone}, Last: 100}
 	var found []uint64
 	for range 3 {
-		j := &Journals{Sources: []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}, Look: uint64(len(all) / 2)}
+		j := &Journals{Sources: []Source{Folder{Reader: readtest.OpenReader(t, log.Dir)}}, Look: uint64(len(all) / 2)}
 		for e, err := range j.Events(t.Context(), query) {
 			if err != nil {
 				t.Fatal(err)
@@ -270,7 +271,7 @@ func TestLooksBackSoFar(t *testing.T) {
 	if slices.Sort(found); len(found) != len(done) {
 		t.Errorf("found %d, not all of %d", found, len(done))
 	}
-	since := &Journals{Sources: []Source{Folder{Reader: journaltest.OpenReader(t, log.Dir)}}, Look: 5}
+	since := &Journals{Sources: []Source{Folder{Reader: readtest.OpenReader(t, log.Dir)}}, Look: 5}
 	query.Since = all[len(all)-2].Time
 	query.Until = all[len(all)-1].Time.Add(1)
 	for _, err := range since.Events(t.Context(), query) {

@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -271,9 +271,7 @@ func TestJudgeWhereRowsComeBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := []string{word(rule.Judge(c.change, c.found, all)), word(rule.Judge(c.change, c.found, nil))}
-			if diff := cmp.Diff([]string{c.want, c.unused}, got); diff != "" {
-				t.Errorf("with and without columns (-want +got):\n%s", diff)
-			}
+			check.Diff(t, []string{c.want, c.unused}, got, "with and without columns")
 		})
 	}
 	late := row("delayed", "", 110, 120)

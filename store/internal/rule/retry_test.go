@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -109,9 +109,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, rule.Judge(c.change, c.found, nil)); diff != "" {
-				t.Errorf("outcome (-want +got):\n%s", diff)
-			}
+			check.Diff(t, c.want, rule.Judge(c.change, c.found, nil), "outcome")
 		})
 	}
 }

@@ -3,8 +3,6 @@ package rule_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -29,28 +27,3 @@ func TestRowsThatWereCreatedWhoKnowsWhen(t *testing.T) {
 		t.Errorf("in 1000 claims only these came first: %v", seen)
 	}
 }
-
-func TestUnedited(t *testing.T) {
-	t.Parallel()
-	plan := &journal.Plan{Schedule: "every 1d", Zone: "Asia/Tokyo"}
-	end := store.Change{Status: "done", Plan: plan, Done: &journal.Done{}}
-	const schedule, zone = " AND COALESCE(CAST(schedule AS CHAR), '') = ?", " AND COALESCE(CAST(time_zone AS CHAR), '') = ?"
-	if got, args := rule.Unedited(end, all); got != schedule+zone || !cmp.Equal(args, []any{"every 1d", "Asia/Tokyo"}) {
-		t.Errorf("%s with %v", got, args)
-	}
-	if got, args := rule.Unedited(end, store.Uses{"schedule"}); got != schedule || len(args) != 1 {
-		t.Errorf("without zones: %s with %v", got, args)
-	}
-	unplanned := end
-	unplanned.Plan = nil
-	for name, got := range map[string]string{
-		"no schedules": first(rule.Unedited(end, store.Uses{"run_at"})), "a manual row": first(rule.Unedited(unplanned, all)),
-		"a start": first(rule.Unedited(store.Change{Status: "running", Plan: plan}, all)), "a release": first(rule.Unedited(store.Change{Status: "delayed", Plan: plan}, all)),
-	} {
-		if got != "" {
-			t.Errorf("%s: guarded by %s", name, got)
-		}
-	}
-}
-
-func first(text string, _ []any) string { return text }

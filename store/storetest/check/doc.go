@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // T is a *testing.T, or what stands for one in a test.
@@ -45,6 +47,14 @@ func DeepEqual(t T, got, want any, about ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Error(Differ(got, want, about))
+	}
+}
+
+// Diff compares two values as cmp does.
+func Diff(t T, want, got any, about ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(Text(about, "(-want +got):\n%s", diff))
 	}
 }
 

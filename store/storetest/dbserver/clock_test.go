@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -27,9 +28,7 @@ func TestClockIsSet(t *testing.T) {
 			t.Errorf("set %s ahead, the server's clock is %s off", ahead, off)
 		}
 	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Do(t, server.Close())
 	if _, err := os.Stat("/dev/shm/faketime_shm_" + strconv.Itoa(pid)); err == nil {
 		t.Error("shared memory is left behind")
 	}

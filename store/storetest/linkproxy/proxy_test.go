@@ -2,7 +2,6 @@ package linkproxy_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -102,49 +101,6 @@ func TestFaults(t *testing.T) {
 			default:
 			}
 		})
-	}
-}
-
-func TestCutAndRefuse(t *testing.T) {
-	t.Parallel()
-	addr, _ := echo(t)
-	proxy := must.Get(linkproxy.Start(addr))(t)
-	defer proxy.Close()
-	dial := func() net.Conn {
-		client := must.Get(net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port())))(t)
-		t.Cleanup(func() { client.Close() })
-		return client
-	}
-	client := dial()
-	exchange(t, client, "hello\n")
-	proxy.Cut()
-	if _, err := client.Read(make([]byte, 1)); err == nil {
-		t.Error("the link is still there after Cut")
-	}
-	proxy.Refuse(true)
-	if _, err := dial().Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
-		t.Errorf("a refused link: %v", err)
-	}
-	proxy.Refuse(false)
-	exchange(t, dial(), "again\n")
-}
-
-func TestReplace(t *testing.T) {
-	t.Parallel()
-	addr, heard := echo(t)
-	proxy := must.Get(linkproxy.Start(addr))(t)
-	defer proxy.Close()
-	if _, err := proxy.Replace("abc", "d"); err == nil {
-		t.Error("a packet whose length would change is allowed")
-	}
-	replacement := must.Get(proxy.Replace("abc", "xyz"))(t)
-	client := must.Get(net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port())))(t)
-	defer client.Close()
-	exchange(t, client, "hello\n")
-	<-heard
-	must.Get(io.WriteString(client, "abc-abc\n"))(t)
-	if line := <-heard; line != "xyz-xyz\n" || replacement.Met() != 1 {
-		t.Errorf("the server heard %q, %d packets had the text", line, replacement.Met())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
+
 	"jobd/store/storetest/check"
 )
 
@@ -54,6 +56,14 @@ func DeepEqual(t T, got, want any, about ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Fatal(check.Differ(got, want, about))
+	}
+}
+
+// Diff compares two values as cmp does.
+func Diff(t T, want, got any, about ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(check.Text(about, "(-want +got):\n%s", diff))
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,8 +88,9 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 			t.put(f, bad, f.Worker, int64(f.Job), p.clock(f.At), f.Target, f.Exit(), p.rowText(f), f.Line)
 		}
 	}
-	if err := t.end(list.Unchecked); err != nil {
-		return err
+	_ = t.end(errors.Join(list.Unchecked, errors.Join(j.Failed...))) // who did not answer may have some
+	if list.Unchecked != nil {
+		return list.Unchecked
 	}
 	if list.More && !p.json() {
 		p.sayNone(more, len(list.All), since)

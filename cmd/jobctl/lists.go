@@ -218,7 +218,7 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 		p.printJSON(all)
 		return all.Silent
 	}
-	p.runningTable(all, c.Master).print()
+	_ = p.runningTable(all, c.Master).end(all.Silent)
 	if hidden := all.Total - len(all.Jobs); hidden > 0 {
 		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
 			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))

@@ -32,7 +32,7 @@ func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []s
 	}
 	all, err := wanted(s, targets)
 	if err != nil {
-		return errors.Join(err, s.Silent())
+		return errors.Join(err, s.Silent(), s.Down())
 	}
 	names := make([]string, len(all))
 	for i, t := range all {
@@ -48,7 +48,7 @@ func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []s
 	} else {
 		p.queueTable(list).print()
 	}
-	return exit.Join(slices.Concat([]error{s.Silent()}, s.Older(), s.Why)...)
+	return exit.Join(slices.Concat([]error{s.Silent(), s.Down()}, s.Older(), s.Why)...)
 }
 
 // wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves

@@ -303,7 +303,7 @@ func (f *follower) absent(ctx context.Context, fleet []operator.Answer[api.JobOu
 
 // row asks the table, through the first worker that can; nil: it has none.
 func (f *follower) row(ctx context.Context) (*history.Row, error) {
-	workers, err := f.d.Workers(ctx)
+	workers, _, err := f.d.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -373,6 +373,9 @@ func reloadText(told api.Reloaded) []string {
 	if len(told.Later) > 0 {
 		lines = append(lines, "from its next start on: "+cleaned(told.Later)+" (jobctl restart)")
 	}
+	for _, warning := range told.Warnings {
+		lines = append(lines, "warning: "+clean(warning))
+	}
 	return lines
 }
 

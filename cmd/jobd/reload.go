@@ -82,7 +82,9 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 	}
 	r.changed()
 	r.current = config
-	return config.Settings, api.Reloaded{File: config.Path, Changed: event.Changed, Later: r.later(config)}, nil
+	return config.Settings, api.Reloaded{
+		File: config.Path, Changed: event.Changed, Later: r.later(config), Warnings: config.Settings.Warnings,
+	}, nil
 }
 
 // terms are those of the new configuration. Jobs of a target that it has no more, and that is served

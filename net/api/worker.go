@@ -158,6 +158,8 @@ type Reloaded struct {
 	Changed []string `json:"changed,omitempty"` // keys that differ from those that were read last
 	Later   []string `json:"later,omitempty"`   // keys that differ from those of the start, and count from the next one on
 
+	Warnings []string `json:"warnings,omitempty"` // about the file: unknown keys, say
+
 	// The targets that stand otherwise than before, also where somebody had changed them by hand.
 	Before map[string]TargetStatus `json:"before,omitempty"`
 	After  map[string]TargetStatus `json:"after,omitempty"`

@@ -111,14 +111,45 @@ func (s *Census) Targets() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Unserved are the targets that were poked and that nobody serves, as far as the master names them.
+// Unserved are the targets that nobody serves, as far as the master names them: those that were poked, and those
+// of workers that are down.
 func (s *Census) Unserved() (targets []string) {
-	if s.Master != nil {
-		for _, u := range s.Master.Unserved {
-			targets = append(targets, u.Target)
+	if s.Master == nil {
+		return nil
+	}
+	for _, u := range s.Master.Unserved {
+		targets = append(targets, u.Target)
+	}
+	served := map[string]bool{}
+	for _, w := range s.Master.Workers {
+		for _, name := range w.Targets {
+			served[name] = true
+		}
+	}
+	for _, w := range s.Master.Down {
+		for _, name := range w.Targets {
+			if !served[name] && !slices.Contains(targets, name) {
+				targets = append(targets, name)
+			}
 		}
 	}
 	return targets
+}
+
+// Down names the workers that are down, as an error.
+func (s *Census) Down() error {
+	if s.Master == nil {
+		return nil
+	}
+	return down(s.Master.Down)
+}
+
+func down(missed []api.DownWorker) error {
+	var all []error
+	for _, w := range missed {
+		all = append(all, Named(w.Name, fmt.Errorf("it is down since %s", time.UnixMilli(w.Since).UTC().Format(time.RFC3339))))
+	}
+	return errors.Join(all...)
 }
 
 // Silent names the workers that did not answer their master.

@@ -215,7 +215,7 @@ func add(to *api.Counts, counts api.Counts, late int) {
 // Unclaimed asks for rows that nobody has claimed, the highest ids first: of each target one worker that serves
 // it. The error is of targets of which nobody could tell; the rows of others are there all the same.
 func Unclaimed(ctx context.Context, d *Daemon, query api.RowsQuery) (found api.UnclaimedRows, err error) {
-	workers, err := d.Workers(ctx)
+	workers, _, err := d.Workers(ctx)
 	if err != nil {
 		return found, err
 	}

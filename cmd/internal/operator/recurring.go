@@ -31,7 +31,7 @@ func Recur(ctx context.Context, d *Daemon, target string, after *jobnet.Whole, m
 	if target != "" {
 		targets = []string{target}
 	}
-	workers, err := d.Workers(ctx)
+	workers, missed, err := d.Workers(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,6 +40,9 @@ func Recur(ctx context.Context, d *Daemon, target string, after *jobnet.Whole, m
 		all = append(all, rows...)
 		return err
 	})
+	if missed != nil {
+		errs = append(errs, missed)
+	}
 	slices.SortStableFunc(all, func(a, b Recurring) int { return cmp.Compare(a.Job, b.Job) })
 	if most > 0 {
 		all = all[:min(len(all), most)]

@@ -360,7 +360,7 @@ func (e *explanation) served(ctx context.Context, d *Daemon) {
 	if Silent(e.answers) == nil {
 		return
 	}
-	workers, err := d.Workers(ctx)
+	workers, _, err := d.Workers(ctx)
 	if err != nil {
 		return // then it is not known
 	}

@@ -46,16 +46,17 @@ func (d *Daemon) at(name, address string) *Worker {
 	return &Worker{daemon: d, Name: name, Address: address}
 }
 
-// Workers are those that a daemon leads to: the worker itself, or those of a master.
-func (d *Daemon) Workers(ctx context.Context) ([]*Worker, error) {
+// Workers are those that a daemon leads to: the worker itself, or those of a master. missed are those of a master
+// that are down.
+func (d *Daemon) Workers(ctx context.Context) (all []*Worker, missed, err error) {
 	if !d.Master {
-		return []*Worker{d.direct()}, nil
+		return []*Worker{d.direct()}, nil, nil
 	}
 	var status api.FleetStatus[json.RawMessage]
 	if err := d.AskInto(ctx, api.MasterStatus.Name, api.Polling{}, &status); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return workersOf(d, status.Workers), nil
+	return workersOf(d, status.Workers), down(status.Down), nil
 }
 
 // workersOf are the workers of a master that it has told of. Both are sorted by their names.

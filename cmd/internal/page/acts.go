@@ -250,7 +250,7 @@ func recycle(l *look) ([]string, error) {
 
 // theWorker is a worker by its name.
 func (l *look) theWorker(name string) (*operator.Worker, error) {
-	workers, err := l.Daemon().Workers(l.ctx)
+	workers, _, err := l.Daemon().Workers(l.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +295,9 @@ func reload(l *look) ([]string, error) {
 	}
 	if len(told.Later) > 0 {
 		said = append(said, "Counts from the next start on: "+screen.Clean(strings.Join(told.Later, ", "))+".")
+	}
+	for _, warning := range told.Warnings {
+		said = append(said, "Warning: "+screen.Clean(warning))
 	}
 	return said, nil
 }

@@ -72,7 +72,7 @@ func (l *look) replan(request, done, said string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	workers, err := l.Daemon().Workers(l.ctx)
+	workers, _, err := l.Daemon().Workers(l.ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestAWorkerThatIsDownIsNotForgotten(t *testing.T) {
 	db.Insert(t, 1, "video", "waiting")
 	expect := func(code int, missing string, args ...string) ran {
 		t.Helper()
-		got := jobctl(t, master, args...)
+		got := jobctl(t, master, append([]string{"--master"}, args...)...)
 		if got.code != code || !strings.Contains(got.stderr, missing) {
 			t.Errorf("%q: %+v", args, got)
 		}

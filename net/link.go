@@ -102,7 +102,7 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, err)
 	}
-	verified := IsPath(address)
+	verified := isPath(address)
 	if !verified {
 		if conn, err = Secure(ctx, conn, config.TLS); err != nil {
 			return nil, fmt.Errorf("no connection to %s: %w", address, err)
@@ -114,9 +114,9 @@ func Connect(ctx context.Context, address string, config LinkConfig) (*Link, err
 	return link, nil
 }
 
-// DialCause is why there is no connection, as err says of dialling, without the address and the name of
+// dialCause is why there is no connection, as err says of dialling, without the address and the name of
 // the system's call.
-func DialCause(err error) error {
+func dialCause(err error) error {
 	var dialled *net.OpError
 	if errors.As(err, &dialled) && dialled.Op == "dial" {
 		err = dialled.Err

@@ -76,12 +76,12 @@ func originOf(conn net.Conn) any {
 // jobd's.
 func Dial(ctx context.Context, address string) (net.Conn, error) {
 	network := "tcp"
-	if IsPath(address) {
+	if isPath(address) {
 		network = "unix"
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
-		return nil, DialCause(err)
+		return nil, dialCause(err)
 	}
 	if uid := peerUID(conn); network == "unix" && uid != 0 && uid != os.Geteuid() {
 		if jobd, err := user.Lookup("jobd"); err != nil || jobd.Uid != strconv.Itoa(uid) {
@@ -93,5 +93,5 @@ func Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// IsPath tells whether an address is a unix socket's path.
-func IsPath(address string) bool { return strings.HasPrefix(address, "/") }
+// isPath tells whether an address is a unix socket's path.
+func isPath(address string) bool { return strings.HasPrefix(address, "/") }

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
-
-	"github.com/beorn7/perks/quantile"
 
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
@@ -186,10 +185,10 @@ type spread struct {
 
 // spread is the percentiles of durations; nil of none.
 func (d *durations) spread() *spread {
-	if d.stream == nil {
+	if d.count == 0 {
 		return nil
 	}
-	return &spread{d.seconds(.5), d.seconds(.9), d.seconds(.99), d.longest.Seconds()}
+	return &spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
 }
 
 // print prints the groups: a table of counts, and one of times.
@@ -219,33 +218,54 @@ func (s *statistics) print() {
 }
 
 // timesOf is what is told of some durations; nothing where there are none.
-func timesOf(d *durations) (texts []any) {
-	told := d.spread()
-	if told == nil {
+func timesOf(d *durations) []any {
+	if d.count == 0 {
 		return []any{"", "", "", ""}
 	}
-	for _, seconds := range []float64{told.P50, told.P90, told.P99, told.Max} {
-		texts = append(texts, brief(time.Duration(seconds*float64(time.Second))))
-	}
-	return texts
+	return []any{brief(d.quantile(.5)), brief(d.quantile(.9)), brief(d.quantile(.99)), brief(d.longest)}
 }
 
-// durations are how long something took, any number of times, in little memory. The zero value is ready.
+// growth is how much wider each bucket of durations is than the one before it, and so the greatest
+// error of a percentile.
+const growth = 1.02
+
+// durations counts durations in buckets that grow by growth, so that any number of them takes
+// little memory. The zero value is ready.
 type durations struct {
-	stream  *quantile.Stream // nil: it has not happened
+	buckets map[int]int
+	count   int
 	longest time.Duration
 }
 
 func (d *durations) add(duration time.Duration) {
-	if d.stream == nil {
-		d.stream = quantile.NewTargeted(map[float64]float64{.5: .005, .9: .001, .99: .0005}) // with how far they may be off
+	if d.buckets == nil {
+		d.buckets = make(map[int]int)
 	}
-	d.stream.Insert(duration.Seconds())
+	d.buckets[bucketOf(duration)]++
+	d.count++
 	d.longest = max(d.longest, duration)
 }
 
-// seconds is a duration that the share q of all does not exceed.
-func (d *durations) seconds(q float64) float64 { return d.stream.Query(q) }
+// bucketOf is the bucket of a duration: those of a microsecond and less share one.
+func bucketOf(duration time.Duration) int {
+	if duration <= time.Microsecond {
+		return 0
+	}
+	return int(math.Ceil(math.Log(float64(duration)/float64(time.Microsecond)) / math.Log(growth)))
+}
+
+// quantile is a duration that the share q of all does not exceed, by nearest rank; 0 of none.
+func (d *durations) quantile(q float64) time.Duration {
+	rank := int(math.Ceil(q * float64(d.count)))
+	highest := bucketOf(d.longest)
+	for bucket, seen := 0, 0; bucket <= highest && d.count > 0; bucket++ {
+		if seen += d.buckets[bucket]; seen >= rank {
+			upper := time.Duration(math.Pow(growth, float64(bucket)) * float64(time.Microsecond))
+			return min(upper, d.longest)
+		}
+	}
+	return d.longest
+}
 
 // brief writes a duration so that eight of them stand in a line of a terminal.
 func brief(d time.Duration) string {

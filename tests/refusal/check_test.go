@@ -72,7 +72,7 @@ func TestCheckBesideAWorker(t *testing.T) {
 	db.Insert(t, 1, "a", "done")
 	code, report := check(t, "jobd", settings)
 	expect(t, code, 0, report, fmt.Sprintf("in use by process %d", worker.Pid), "sound as far as a start relies on it",
-		"takes the password", "/bin/true can be executed", "it has what a worker needs")
+		"takes this credential", "/bin/true can be executed", "it has what a worker needs")
 	if strings.Contains(report, "wrong ") {
 		t.Errorf("report:\n%s", report)
 	}

@@ -235,8 +235,8 @@ func (w *Worker) isFree(ctx context.Context, workerID string, rows int) (bool, e
 	if !seen {
 		since = time.Now()
 		w.claims.free[workerID] = since
-		w.Logger.Warn("rows carry a worker id of this worker's name, but its journal does not know them: they are left alone for now",
-			"rows", rows, "mark", workerID, "until nobody has held the mark for", w.LostAfter)
+		w.Logger.Warn("rows with a worker id of this worker's name are not in its journal: left alone for now",
+			"rows", rows, "worker id", workerID, "until unused for", w.LostAfter)
 	}
 	if time.Since(since) < w.LostAfter {
 		return false, nil

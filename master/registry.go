@@ -215,7 +215,7 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		return nil, err
 	}
 	if line := request.From; line.Scope == principal.Worker && line.Name != r.Name {
-		return nil, jobnet.Refusef("%s may register under its own name only, not as %s: give the worker that name, or the token of its own line", line.Name, jobnet.Excerpt(r.Name)).
+		return nil, jobnet.Refusef("%s may register under its own name only, not as %s: rename the worker, or give it the token of its own line", line.Name, jobnet.Excerpt(r.Name)).
 			With(jobnet.CodeForbidden)
 	}
 	if name := request.From.Name; name != "" && r.Instance != "" { // others may know it: it is one of this principal's

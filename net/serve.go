@@ -215,7 +215,7 @@ func (l *Link) tooLong(frame [][]byte) error {
 	if !l.config.PeerIsMaster || bytes <= serverAnswerLimit {
 		return nil
 	}
-	return Refusef("the answer is too long for a master: %d bytes, and it takes %d; ask for less, or the worker itself", bytes, serverAnswerLimit).
+	return Refusef("the answer is too long for a master: %d bytes of at most %d; ask for less, or ask the worker itself", bytes, serverAnswerLimit).
 		With(CodeLimit)
 }
 

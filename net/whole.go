@@ -46,6 +46,6 @@ func ParseWhole(value json.RawMessage) (Whole, error) {
 			return Whole(number), nil
 		}
 	}
-	return 0, Refusef("%s is no whole number of 64 bits; allowed are numbers up to ±%d, and decimal strings beyond",
+	return 0, Refusef("%s is not a 64-bit integer; write numbers beyond ±%d as decimal strings",
 		Excerpt(string(value)), int64(math.Trunc(maxSafe)))
 }

@@ -133,7 +133,7 @@ func (a *arranged) setFlags() error {
 		}
 		err := a.chosen.FlagSet.Set(given.name, value)
 		if err != nil && isBool {
-			err = fmt.Errorf("%q is not allowed; allowed are true and false", value)
+			err = fmt.Errorf("%q is not allowed; allowed: true and false", value)
 		}
 		if err != nil {
 			return wrongUsage("%s: %w", dashed(given.name), err)
@@ -217,7 +217,7 @@ func (g *given) word(arg string, place int) error {
 	case name == "":
 		return errors.New("a profile has a name, as in @prod; a word that is only @ stands behind --")
 	case g.profile != "" && g.profile != name:
-		return fmt.Errorf("profiles @%s and @%s: only one can be meant; a word that begins with @ stands behind --", g.profile, name)
+		return fmt.Errorf("profiles @%s and @%s: only one is allowed; put other words that begin with @ after --", g.profile, name)
 	default:
 		g.profile = name
 	}
@@ -270,7 +270,7 @@ func withValue(f *flag.Flag) string {
 func (c *cmd) value(name, usage string, read conf.Decode) {
 	c.FlagSet.Func(name, usage, func(text string) error {
 		if err := read(text); err != nil {
-			return fmt.Errorf("%q is not allowed; allowed is %w", text, err)
+			return fmt.Errorf("%q is not allowed; allowed: %w", text, err)
 		}
 		return nil
 	})
@@ -295,7 +295,7 @@ func (f oneOf) Set(text string) error {
 	for _, word := range words {
 		word = strings.TrimSpace(word)
 		if !slices.Contains(f.allowed, word) {
-			return fmt.Errorf("%q is not allowed; allowed are: %s", word, strings.Join(f.allowed, ", "))
+			return fmt.Errorf("%q is not allowed; allowed: %s", word, strings.Join(f.allowed, ", "))
 		}
 		if f.list != nil {
 			*f.list = append(*f.list, word)

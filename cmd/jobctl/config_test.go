@@ -30,9 +30,9 @@ func TestOwnFile(t *testing.T) {
 	must.Do(t, set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()))
 	want := []string{
 		"environment JOBCTL_TIMEUOT: unknown, and not used; the nearest known one is JOBCTL_TIMEOUT",
-		path + ":1: password: it ends before its #, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the # of a comment",
+		path + ":1: password: it ends before its #, with which a comment begins; allowed: quotes around the whole value, or blanks before and behind the # of a comment",
 		path + ":3: unknown key mysql_host is not used",
-		path + ":2: master: its value counts as false; allowed are 1 and true, 0 and false",
+		path + ":2: master: its value counts as false; allowed: 1 and true, 0 and false",
 		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod o-rwx " + path,
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" || c.master || set.Err() != nil {
@@ -80,7 +80,7 @@ func TestProfiles(t *testing.T) {
 		"poke a --master @prod": ok,
 		"@fleet poke a":         ok,
 		"@prod @prod poll":      ok,
-		"@prod @fleet poll":     {code: 2, err: "jobctl: profiles @prod and @fleet: only one can be meant; a word that begins with @ stands behind --\n"},
+		"@prod @fleet poll":     {code: 2, err: "jobctl: profiles @prod and @fleet: only one is allowed; put other words that begin with @ after --\n"},
 		"@ poll":                {code: 2, err: "jobctl: a profile has a name, as in @prod; a word that is only @ stands behind --\n"},
 	} {
 		if got := (jobctl{environ: environ}).run(t, strings.Fields(args)...); got != want {
@@ -283,10 +283,10 @@ func TestTokenRefuses(t *testing.T) {
 		"new a b --scope run --targets *":            "needs a name, --scope and --targets",
 		"new a --scope run":                          "needs a name, --scope and --targets",
 		"new a --targets *":                          "needs a name, --scope and --targets",
-		"new ä --scope run --targets *":              `token new: "ä" is not a name; allowed are 1 to 64 of`,
+		"new ä --scope run --targets *":              `token new: "ä" is not a name; allowed: 1 to 64 of`,
 		"new password --scope run --targets *":       "save the word password",
-		"new a --scope all --targets *":              `--scope: "all" is not allowed; allowed are: status, read, submit, run, admin, worker`,
-		"new a --scope run --targets ma*":            `token new: --targets: "ma*" is not a list of targets; allowed are`,
+		"new a --scope all --targets *":              `--scope: "all" is not allowed; allowed: status, read, submit, run, admin, worker`,
+		"new a --scope run --targets ma*":            `token new: --targets: "ma*" is not a list of targets; allowed:`,
 		"new a --scope run --targets * --expires 1s": `--expires: "1s" is not allowed`,
 		"check jobd_a_x":                             "token check: takes no arguments",
 		"":                                           "a command is missing",
@@ -346,7 +346,7 @@ func TestWhichSocket(t *testing.T) {
 			code: 2, err: "jobctl: flag --socket: socket: with --host or --port there is no telling which is meant; give one of them\n",
 		}},
 		"a relative one": {nil, "poll --socket own.sock", output{
-			code: 2, err: `jobctl: flag --socket: socket: "own.sock" is not allowed; allowed is the absolute path of a unix socket, of at most 107 bytes` + "\n",
+			code: 2, err: `jobctl: flag --socket: socket: "own.sock" is not allowed; allowed: the absolute path of a unix socket, of at most 107 bytes` + "\n",
 		}},
 	} {
 		if got := (jobctl{environ: test.environ, sockets: folder}).run(t, strings.Fields(test.args)...); got != test.want {

@@ -23,7 +23,7 @@ import (
 func (p *program) cancel() *cmd {
 	w := cancelWish{grace: api.DefaultGrace * time.Millisecond}
 	c := command("cancel [--grace D] [--schedule] ID… | T:ID… | --target T [--waiting]", "stop jobs, or keep them from starting: "+
-		"what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
+		"jobs that have not started get the status ignored, those that run SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) (err error) {
 		var jobs []operator.Job
 		switch {
 		case w.target == "" && (w.waiting || w.dry || w.yes):
@@ -227,13 +227,13 @@ func parseSignal(text string) (int, error) {
 		number = int(unix.SignalNum("SIG" + name))
 	}
 	if number < 0 || number > lastSignal || err != nil && number == 0 {
-		return 0, fmt.Errorf("signal %q is not allowed; allowed are names such as TERM and SIGTERM, and numbers from 0 to %d", text, lastSignal)
+		return 0, fmt.Errorf("signal %q is not allowed; allowed: names such as TERM and SIGTERM, and numbers from 0 to %d", text, lastSignal)
 	}
 	return number, nil
 }
 
 func (p *program) wait() *cmd {
-	c := command("wait ID… | T:ID…", "wait until jobs are done, through all their attempts; of a recurring job, until its current run, or else the next one, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait ID… | T:ID…", "wait until jobs are done, with all their attempts; for a recurring job, until its current or else next run has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err

@@ -125,7 +125,7 @@ func (p *program) retry() *cmd {
 	r.wish.flags(p, c)
 	c.FlagSet.BoolVar(&r.failed, "failed", false, "those that failed and were not retried since, as failed lists them")
 	c.value("code", "with --failed: only those with this exit code", conf.Int(&r.wish.code, 0, 255))
-	c.FlagSet.BoolVar(&r.Manual, "manual", false, "set them back to manual, whatever they were")
+	c.FlagSet.BoolVar(&r.Manual, "manual", false, "set them back to manual, also those that were waiting")
 	r.consent.flags(c, "")
 	return c
 }

@@ -69,7 +69,7 @@ func TestRestartAll(t *testing.T) {
 		want          output
 		told          string
 	}{
-		{"restart", "", output{2, "", "jobctl: restart: give --all to restart all workers of the master, one after the other; for one of them leave --master away, and give its --host and --port\n"}, ""},
+		{"restart", "", output{2, "", "jobctl: restart: give --all to restart all workers of the master, one after the other; for one of them omit --master, and give its --host and --port\n"}, ""},
 		{"restart --all", "", output{2, "", "jobctl: 2 workers would be restarted, one after the other. There is no terminal to ask at: give --yes to go on, or --dry-run to see them\n"}, ""},
 		{"restart --all --dry-run --output json", "", output{0, "{\"pid\":101,\"version\":\"v1\",\"worker\":\"w1\"}\n{\"pid\":201,\"version\":\"v1\",\"worker\":\"w2\"}\n", ""}, ""},
 		{"restart --all --yes", "", output{0, "worker w1: process 102 serves again, version v2\nworker w2: process 202 serves again, version v2\n  target mail: 5 slots → 2, as the file says\n", ""}, "restart w1, restart w2"},
@@ -100,7 +100,7 @@ func TestConcurrencyOfAll(t *testing.T) {
 		{"mail 20 --yes", "", output{0, "worker w1: target mail has 20 slots\nworker w2: target mail has 20 slots\n", ""}, "set w1, set w2"},
 		{"mail 20 --yes", "w1", output{1, "worker w2: target mail has 20 slots\n", "jobctl: worker w1: no, thanks\n"}, "set w1, set w2"},
 		{"fax 20 --yes", "", output{1, "", "jobctl: target 'fax': no worker serves it\n"}, ""},
-		{"mail 0 --yes", "", output{2, "", "jobctl: set-target-concurrency: concurrency \"0\" is not allowed; allowed is a whole number of at least 1\n"}, ""},
+		{"mail 0 --yes", "", output{2, "", "jobctl: set-target-concurrency: concurrency \"0\" is not allowed; allowed: a whole number of at least 1\n"}, ""},
 	} {
 		port, told := fleetOf(t, test.refuses)
 		args := append([]string{"--master", "--port", port, "set-target-concurrency"}, strings.Fields(test.args)...)

@@ -221,7 +221,7 @@ func shells() []string { return []string{"bash", "zsh", "fish"} }
 func (p *program) completion() *cmd {
 	return command("completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands and flags", func(_ context.Context, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells(), args[0]) {
-			return wrongUsage("completion: needs a shell, got %q; allowed are: bash, zsh, fish", args)
+			return wrongUsage("completion: needs a shell, got %q; allowed: bash, zsh, fish", args)
 		}
 		script, err := completions.ReadFile("completions/jobctl." + args[0])
 		if err != nil {

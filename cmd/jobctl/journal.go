@@ -40,7 +40,7 @@ func (p *program) journalCommand(name, arguments, help string, exec func(ctx con
 	c := command("journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
 		return p.read(ctx, dirs, func(ctx context.Context, j *operator.Journals) error { return exec(ctx, j, args) })
 	})
-	c.FlagSet.Func("journal", "the folder of the journal, more than once for several; without it, the worker or master at --host and --port is asked", folders(&dirs))
+	c.FlagSet.Func("journal", "the journal's folder; repeat the flag for several; without it, the worker or master at --host and --port is asked", folders(&dirs))
 	return c
 }
 
@@ -144,7 +144,7 @@ func (p *program) journalShow() *cmd {
 			return err
 		}
 		if id, err = parseID(args[0]); err != nil {
-			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
+			return wrongUsage("journal show: job %q is not allowed; allowed: %w", args[0], err)
 		}
 		return nil
 	})

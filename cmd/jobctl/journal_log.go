@@ -49,7 +49,7 @@ func (p *program) journalLog() *cmd {
 	c.FlagSet.Func("job", "only events of this job", func(text string) error {
 		id, err := parseID(text)
 		if err != nil {
-			return fmt.Errorf("%q is not allowed; allowed is %w", text, err)
+			return fmt.Errorf("%q is not allowed; allowed: %w", text, err)
 		}
 		q.Job = id
 		return nil

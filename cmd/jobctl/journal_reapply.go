@@ -16,7 +16,7 @@ import (
 )
 
 // errNeedsTable says why a folder is not enough.
-var errNeedsTable = errors.New("the table is reached through the worker: leave --journal away, and name the worker with --host and --port, or use --master")
+var errNeedsTable = errors.New("the table is reached through the worker: omit --journal, and name the worker with --host and --port, or use --master")
 
 func (p *program) journalDiff() *cmd {
 	var q history.DiffQuery
@@ -85,7 +85,7 @@ func (p *program) journalReapply() *cmd {
 	var since time.Time
 	var lost []string
 	var dry, yes, accept bool
-	c := command("journal reapply [--since TIME] [--journal DIR]", "bring a table that was restored from a backup up to the journals, by guarded updates", func(ctx context.Context, args []string) error {
+	c := command("journal reapply [--since TIME] [--journal DIR]", "update a table that was restored from a backup from the journals, by guarded updates", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{

@@ -62,7 +62,7 @@ func TestJournalStateSelects(t *testing.T) {
 		t.Errorf("the worker was not asked to select: %s", asked)
 	}
 	for args, want := range map[string]string{
-		"-n=-1": `-n: "-1" is not allowed; allowed is a whole number of at least 0`,
+		"-n=-1": `-n: "-1" is not allowed; allowed: a whole number of at least 0`,
 		"--since 2026-11-20T10:00:10Z --at 2026-11-20T10:00:09Z": "journal state: --since is not before --at",
 	} {
 		got := jobctl{}.run(t, append([]string{"journal", "state", "--journal", dir}, strings.Fields(args)...)...)
@@ -176,12 +176,12 @@ func TestWrongUsageOfRetry(t *testing.T) {
 		"retry":                     "needs at least one job, as ID or TARGET:ID",
 		"retry --failed 5":          "IDs and --failed are not allowed together",
 		"retry 5 --code 3":          "are for --failed",
-		"retry --failed --code 256": `"256" is not allowed; allowed is a whole number from 0 to 255`,
-		"retry x":                   `job "x" is not allowed; allowed is ID or TARGET:ID`,
+		"retry --failed --code 256": `"256" is not allowed; allowed: a whole number from 0 to 255`,
+		"retry x":                   `job "x" is not allowed; allowed: ID or TARGET:ID`,
 		"wait :5":                   `job ":5" is not allowed`,
 		"failed -n -3":              `-n: "-3" is not allowed`,
 		"failed 5":                  "takes no arguments",
-		"journal log --result bad":  `--result: "bad" is not allowed; allowed are: ok, fail`,
+		"journal log --result bad":  `--result: "bad" is not allowed; allowed: ok, fail`,
 	} {
 		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)

@@ -38,7 +38,7 @@ func (p *program) journalVerify() *cmd {
 		})
 		return errors.Join(err, errors.Join(unsound...))
 	})
-	c.FlagSet.StringVar(&file, "anchor", "", "compare with the heads in this file, which journal anchor wrote earlier")
+	c.FlagSet.StringVar(&file, "anchor", "", "compare with the anchors in this file, which 'journal anchor' wrote")
 	return c
 }
 

@@ -483,7 +483,7 @@ func (p *program) addressed(c *cmd) error {
 	instead := map[string]string{"poll": "poke", "poke": "poll", "list-workers": "list-targets"}[c.Name]
 	switch {
 	case p.config.master && c.Only == "worker":
-		return wrongUsage("%s: only a worker knows this; leave --master away%s", c.Name, when(instead != "", ", or use "+instead))
+		return wrongUsage("%s: only a worker knows this; omit --master%s", c.Name, when(instead != "", ", or use "+instead))
 	case !p.config.master && c.Only == "master":
 		return wrongUsage("%s: only a master knows this; use --master, or %s for a worker", c.Name, instead)
 	}

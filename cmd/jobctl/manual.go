@@ -30,7 +30,7 @@ func jobRefs(name string, args []string, most int) (jobs []operator.Job, err err
 		colon := strings.LastIndexByte(arg, ':')
 		job := operator.Job{Target: arg[:max(colon, 0)]}
 		if job.ID, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
-			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
+			return nil, wrongUsage("%s: job %q is not allowed; allowed: ID or TARGET:ID, where ID is %w", name, arg, errID)
 		}
 		before, again := seen[job.ID]
 		switch {

@@ -131,7 +131,7 @@ func TestParseSignal(t *testing.T) {
 	for _, text := range []string{"", "SIG", "NOPE", "65", "-1", "1.5", "RTMIN", "RTMIN+1", "TERM "} {
 		if got, err := parseSignal(text); err == nil {
 			t.Errorf("parseSignal(%q) = %d, want an error", text, got)
-		} else if !strings.Contains(err.Error(), "allowed are names such as TERM") {
+		} else if !strings.Contains(err.Error(), "allowed: names such as TERM") {
 			t.Errorf("parseSignal(%q): %v, want what is allowed", text, err)
 		}
 	}

@@ -203,7 +203,7 @@ func (p *program) schedule() *cmd {
 		case len(args) > 0 && target != "":
 			return wrongUsage("schedule: --target is for --list")
 		case len(args) == 0 && zone != "":
-			return wrongUsage("schedule: --zone is for a schedule that is to be explained")
+			return wrongUsage("schedule: --zone needs a schedule to explain")
 		}
 		return nil
 	})

@@ -232,7 +232,7 @@ func TestInterruptedRuns(t *testing.T) {
 	}{
 		"one job":     {syscall.SIGINT, "run-manual 5", "run-manual", 130, "jobctl: interrupted; the job goes on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
 		"two jobs":    {syscall.SIGTERM, "run-manual 5 6", "run-manual", 143, "jobctl: terminated; the jobs go on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
-		"a change":    {syscall.SIGINT, "pause", "pause", 130, "jobctl: interrupted; whether it did what it was asked for (pause) is not known\n"},
+		"a change":    {syscall.SIGINT, "pause", "pause", 130, "jobctl: interrupted; the request (pause) may have been carried out\n"},
 		"a question":  {syscall.SIGINT, "list-targets", "status", 130, "jobctl: interrupted\n"},
 		"before that": {syscall.SIGINT, "run-manual 5", "status", 130, "jobctl: interrupted\n"},
 	} {

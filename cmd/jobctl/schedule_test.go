@@ -57,7 +57,7 @@ func TestScheduleRefuses(t *testing.T) {
 	}{
 		"dayly 02:30":                {1, "daily 02:30"},
 		"daily 02:30 --zone Berlin":  {1, "as Europe/Berlin"},
-		"daily 02:30 -n 1001":        {2, `-n: "1001" is not allowed; allowed is a whole number from 0 to 1000`},
+		"daily 02:30 -n 1001":        {2, `-n: "1001" is not allowed; allowed: a whole number from 0 to 1000`},
 		"daily 02:30 -n=-2":          {2, `-n: "-2" is not allowed`},
 		"daily 02:30 --list":         {2, "--list takes no schedule"},
 		"daily 02:30 --target a":     {2, "--target is for --list"},

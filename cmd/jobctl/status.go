@@ -22,7 +22,7 @@ import (
 
 func (p *program) status() *cmd {
 	var watch bool
-	c := command("status [--watch]", "the state of the daemon, since when it is so, and what waits", func(ctx context.Context, args []string) error {
+	c := command("status [--watch]", "the state of the daemon, since when, and what waits", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, _ *operator.Daemon) error {
 			return p.showCensus(ctx, func(s *operator.Census) {
 				s.Count(ctx, append(s.Targets(), s.Unserved()...)) // as JSON the table is asked nothing

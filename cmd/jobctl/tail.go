@@ -296,7 +296,7 @@ func (f *follower) absent(ctx context.Context, fleet []operator.Answer[api.JobOu
 	}
 	if row.Status == "accepted" || row.Status == "running" {
 		return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; "+
-			"the worker that has claimed it was not asked, or does not answer", f.job, clean(row.Status)), unheard)
+			"its worker was not asked, or does not answer", f.job, clean(row.Status)), unheard)
 	}
 	return errors.Join(f.fromRow(ctx), unheard)
 }
@@ -344,7 +344,7 @@ func (f *follower) fromRow(ctx context.Context) error {
 			}{answer, true})
 			return nil
 		}
-		f.note(fmt.Errorf("job %d: no journal that was asked tells of its end; this is what its row has", f.job))
+		f.note(fmt.Errorf("job %d: no journal that was read has its end; this is from its row", f.job))
 		for i, part := range []api.OutputPart{answer.Stdout, answer.Stderr} {
 			if part.Skipped > 0 {
 				f.note(fmt.Errorf("%s bytes of %s before these are in the row only", humanize.Comma(part.Skipped), [2]string{"stdout", "stderr"}[i]))
@@ -359,7 +359,7 @@ func (f *follower) fromRow(ctx context.Context) error {
 		}
 		return f.tube.flush()
 	}
-	unread := fmt.Errorf("job %d: nobody who was asked has its output; what there is of it is in the row", f.job)
+	unread := fmt.Errorf("job %d: no worker that was asked has its output; the row has what is left", f.job)
 	return errors.Join(unread, err)
 }
 

@@ -116,7 +116,7 @@ func readSlots(name string, args []string) (api.Slots, error) {
 	}
 	concurrency, err := strconv.Atoi(args[1])
 	if err != nil || concurrency < 1 {
-		return api.Slots{}, wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", name, args[1])
+		return api.Slots{}, wrongUsage("%s: concurrency %q is not allowed; allowed: a whole number of at least 1", name, args[1])
 	}
 	return api.Slots{Target: args[0], Concurrency: concurrency}, nil
 }
@@ -178,7 +178,7 @@ func (p *program) restart() *cmd {
 			return wrongUsage("restart: --all needs --master: it restarts all workers of a master")
 		case p.config.master && !all:
 			return wrongUsage("restart: give --all to restart all workers of the master, one after the other; " +
-				"for one of them leave --master away, and give its --host and --port")
+				"for one of them omit --master, and give its --host and --port")
 		case all:
 			work.consent, work.head = &may, []string{"WORKER", "PID", "VERSION"}
 			work.question = func(n int) string {
@@ -417,7 +417,7 @@ func undone(before, after map[string]api.TargetStatus) (lines []string) {
 	return lines
 }
 
-var errNotAgain = errors.New("the worker has not served again in time")
+var errNotAgain = errors.New("the worker did not come back in time")
 
 // awaitNext looks again and again until the worker is another process, or the same one anew.
 func awaitNext(ctx context.Context, before *workerStatus, look func(context.Context) (*workerStatus, error)) (now *workerStatus, err error) {

@@ -242,7 +242,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 			t.Errorf("%s: %d runs in\n%s%s", args, n, got.out, got.err)
 		}
 	}
-	if got := (jobctl{}).run(t, "--port", worker.port, "show", "6", "-n", "0"); got.code != 2 || !strings.Contains(got.err, "allowed is a whole number from 1 to 1000") {
+	if got := (jobctl{}).run(t, "--port", worker.port, "show", "6", "-n", "0"); got.code != 2 || !strings.Contains(got.err, "allowed: a whole number from 1 to 1000") {
 		t.Errorf("%+v", got)
 	}
 	got = jobctl{terminal: true}.run(t, "--port", worker.port, "journal", "show", "6")

@@ -29,10 +29,10 @@ func TestTopIsRefusedWhereItCanNotBeShown(t *testing.T) {
 		"top":                         "top: needs a terminal to show its view, and to read keys from; status --watch, ps and queue print the same as text",
 		"top --output=json":           "top: shows a view, no JSON; status --watch, ps and queue print the same as text",
 		"top mail":                    `top: takes no arguments`,
-		"top --interval 100ms":        `--interval: "100ms" is not allowed; allowed is seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least 500ms`,
+		"top --interval 100ms":        `--interval: "100ms" is not allowed; allowed: seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least 500ms`,
 		"top --interval=0.2":          `--interval: "0.2" is not allowed`,
 		"top --interval=5":            "top: needs a terminal",
-		"top --interval=often":        `--interval: "often" is not allowed; allowed is seconds`,
+		"top --interval=often":        `--interval: "often" is not allowed; allowed: seconds`,
 		"--master top --interval 10s": "top: needs a terminal",
 	} {
 		got := jobctl{}.run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...)

@@ -69,7 +69,7 @@ func TestWhyOfAnOldWorker(t *testing.T) {
 func TestTheWrongDaemonIsNamed(t *testing.T) {
 	t.Parallel()
 	const isMaster = "jobctl: 127.0.0.1:PORT: this is a master, not a worker: use --master, or give the worker's --host and --port\n"
-	const isWorker = "jobctl: 127.0.0.1:PORT: this is a worker, not a master: leave --master away, or give the master's --host and --port\n"
+	const isWorker = "jobctl: 127.0.0.1:PORT: this is a worker, not a master: omit --master, or give the master's --host and --port\n"
 	done := map[string]any{"status": nil, "journal-anchor": nil, "journal-events": nil}
 	for _, typ := range []string{"poll", "poke", "pause", "continue", "recycle", "add-target", "remove-target", "set-target-concurrency", "restart", "run-manual", "send-signal"} {
 		done[typ] = "ok"
@@ -164,7 +164,7 @@ func TestTargetsThatNobodyServes(t *testing.T) {
 func TestTailOfAJobOfAWorkerThatWasNotAsked(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]string{
-		"running": "the worker that has claimed it was not asked, or does not answer",
+		"running": "its worker was not asked, or does not answer",
 		"done":    "what there is of it is in the row",
 	} {
 		d := startDaemon(t, "", map[string]any{
@@ -188,9 +188,9 @@ func TestTailOfAJobThatOnlyItsRowKnows(t *testing.T) {
 			"stdout": {"size": 1009, "tail": "one\ntwo\n"}, "stderr": {"size": 4, "tail": "bad\n"}}}]}`),
 	})
 	for args, want := range map[string]output{
-		"tail 7": {0, "one\ntwo\n", "jobctl: job 7: no journal that was asked tells of its end; this is what its row has\n" +
+		"tail 7": {0, "one\ntwo\n", "jobctl: job 7: no journal that was read has its end; this is from its row\n" +
 			"jobctl: 1,001 bytes of stdout before these are in the row only\nbad\n"},
-		"tail -f -n 1 7": {0, "two\n", "jobctl: job 7: no journal that was asked tells of its end; this is what its row has\n" +
+		"tail -f -n 1 7": {0, "two\n", "jobctl: job 7: no journal that was read has its end; this is from its row\n" +
 			"jobctl: 1,001 bytes of stdout before these are in the row only\nbad\n"},
 		"tail --output=json 7": {0, `{"job":7,"state":"ended","running":false,"stdout":{"at":1001,"bytes":"b25lCnR3bwo=","size":1009,"skipped":1001},` +
 			`"stderr":{"at":0,"bytes":"YmFkCg==","size":4},"row":true}` + "\n", ""},

@@ -53,15 +53,15 @@ func TestConfigWrongValues(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ arg, want string }{
 		"host":                   {"--host=", `flag --host: host: "" is not allowed`},
-		"port":                   {"--port=99999", `port: "99999" is not allowed; allowed is a whole number from 0 to 65535`},
+		"port":                   {"--port=99999", `port: "99999" is not allowed; allowed: a whole number from 0 to 65535`},
 		"max_message_size":       {"--max-message-size=2GiB", `max_message_size: "2GiB"`},
-		"http_listen":            {"--http-listen=:9180", `http_listen: ":9180" is not allowed; allowed is an address and a port, as in 127.0.0.1:9180`},
+		"http_listen":            {"--http-listen=:9180", `http_listen: ":9180" is not allowed; allowed: an address and a port, as in 127.0.0.1:9180`},
 		"ping_interval":          {"--ping-interval=0", `ping_interval: "0"`},
 		"poke_throttle_interval": {"--poke-throttle-interval=-1", `poke_throttle_interval: "-1"`},
 		"log_level_file":         {"--log-level-file=x", `log_level_file: "x"`},
 		"log_level_console":      {"--log-level-console=x", `log_level_console: "x"`},
-		"log_format":             {"--log-format=xml", `log_format: "xml" is not allowed; allowed is one of: text, json`},
-		"log_keep":               {"--log-keep=0", `log_keep: "0" is not allowed; allowed is a whole number from 1 to 10000`},
+		"log_format":             {"--log-format=xml", `log_format: "xml" is not allowed; allowed: one of: text, json`},
+		"log_keep":               {"--log-keep=0", `log_keep: "0" is not allowed; allowed: a whole number from 1 to 10000`},
 		"unknown flag":           {"--targets=x", "unknown flag in place"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestConfigOddValues(t *testing.T) {
 	c := must.Get(parseConfig([]string{"--config", path}, nil, t.Output()))(t)
 	want := []string{
 		path + ":3: unknown key mysql_password is not used",
-		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
+		path + ":4: always_allow_localhost: its value counts as false; allowed: 1 and true, 0 and false",
 		path + ":1: host: it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1",
 		path + ":5: http_listen: it listens beyond this host, and numbers need no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; set principals_file, or 127.0.0.1 or a unix socket, for this host only",
 	}

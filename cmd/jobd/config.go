@@ -175,7 +175,7 @@ func (c *jobsConfig) register(set *conf.Set) {
 	set.Group("Trouble")
 	set.Add("launch_offline", "wait", "while the database is away: `wait` with starts, or `run` claimed jobs on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))
 	set.Add("on_crash", "fail", "a job of unknown outcome: `fail` it, or `requeue` it, with `JOBD_ATTEMPT=2` (3, …) and `JOBD_RECOVERED=1` in its environment", conf.Either(&c.requeueCrashed, "fail", "requeue"))
-	set.Add("max_attempts", "3", "how often such a job is started at most with `on_crash = requeue`", conf.Int(&c.maxAttempts, 1, math.MaxInt))
+	set.Add("max_attempts", "3", "the most starts of a job of unknown outcome, with `on_crash = requeue`", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "how long running jobs may go on after SIGTERM; then they get SIGTERM, and 5 s later SIGKILL. 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
 	set.Add("lost_after", "5m", "how long a worker with a new journal leaves rows alone that carry a worker id of its name; then their outcome is unknown", conf.Duration(&c.lostAfter, 0))
 	set.Add("on_stop", "drain", "on SIGTERM `drain`, or `handover`: leave the jobs to the runner for the next start", conf.Either(&c.handover, "drain", "handover"))
@@ -209,7 +209,7 @@ func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside or in place of `master_host`", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false, false)
-	set.Add("master_scope", "admin", "the [scope](security.md#principals) of what a master may ask at most, unless `master_tls = verify` or its socket verifies it", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
+	set.Add("master_scope", "admin", "the largest [scope](security.md#principals) of a master, unless `master_tls = verify` or its socket verifies it", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
 }
 
 // most is what a master may ask at most that nobody has verified.
@@ -233,9 +233,9 @@ func (c *masterConfig) validate(set *conf.Set) {
 		name, port, err := conf.SplitHost(host, c.port)
 		switch {
 		case strings.ContainsAny(host, "/@ \t"):
-			set.Warn("master_host", "one entry is neither a name nor an address, and is not used; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+			set.Warn("master_host", "one entry is neither a name nor an address, and is not used; allowed: names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case err != nil:
-			set.Bad("master_host", set.Shown("master_host", host)+" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+			set.Bad("master_host", set.Shown("master_host", host)+" is not allowed; allowed: names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case port == 0 && !set.Given("master_port"):
 			set.Warn("master_host", set.Shown("master_host", host)+" is not used: it has no port, and there is no master_port")
 		case port != 0 && slices.Contains(c.addresses, net.JoinHostPort(name, strconv.Itoa(port))):
@@ -300,7 +300,7 @@ func (c *storeConfig) decodeHost(text string) error {
 
 func (c *storeConfig) validate(set *conf.Set) {
 	if store.IsTaken(c.mysql.ClaimColumn) {
-		set.Bad("claim_column", set.Shown("claim_column", c.mysql.ClaimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
+		set.Bad("claim_column", set.Shown("claim_column", c.mysql.ClaimColumn)+" is not allowed: the column holds something else; allowed: sig, or a column of its own")
 	}
 	switch c.kind {
 	case storeMySQL:
@@ -337,7 +337,7 @@ func (c *storeConfig) validateMySQL(set *conf.Set) {
 	parts := strings.Split(c.mysql.Table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
 		if set.Given("mysql_table") && c.mysql.Table != "" {
-			set.Bad("mysql_table", set.Shown("mysql_table", c.mysql.Table)+" is not allowed; allowed is table or database.table")
+			set.Bad("mysql_table", set.Shown("mysql_table", c.mysql.Table)+" is not allowed; allowed: table or database.table")
 		}
 	}
 }

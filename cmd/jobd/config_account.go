@@ -85,11 +85,11 @@ func userOf(name string) (account *proc.Account, home string, err error) {
 	account.UID = uid
 	switch {
 	case uid == 0 && name != rootName && (isNumber || err == nil):
-		return account, home, errors.New("that is root; allowed is another account, or the word root")
+		return account, home, errors.New("that is root; allowed: another account, or the word root")
 	case isNumber && errors.As(err, new(user.UnknownUserIdError)):
 		return account, home, nil
 	case errors.As(err, new(user.UnknownUserError)):
-		err = errors.New("/etc/passwd has no account of that name; allowed is one that it has, or a uid")
+		err = errors.New("/etc/passwd has no account of that name; allowed: one that it has, or a uid")
 	}
 	return account, home, err
 }
@@ -99,12 +99,12 @@ func groupOf(name string) (uint32, error) {
 	if !isNumber {
 		found, err := user.LookupGroup(name)
 		if err != nil {
-			return noID, errors.New("/etc/group has no group of that name; allowed is one that it has, or a gid")
+			return noID, errors.New("/etc/group has no group of that name; allowed: one that it has, or a gid")
 		}
 		gid, _ = idOf(found.Gid)
 	}
 	if gid == 0 && name != rootName {
-		return noID, errors.New("that is root's group; allowed is another one, or the word root")
+		return noID, errors.New("that is root's group; allowed: another one, or the word root")
 	}
 	return gid, nil
 }

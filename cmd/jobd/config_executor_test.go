@@ -118,31 +118,31 @@ func TestSecretOfATargetInAFile(t *testing.T) {
 
 func TestExecutorsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	const url = ":2: target.a.launcher: no request can be sent to its URL; allowed is one URL in visible ASCII, without a name, a password "
-	const fastcgi = "; allowed is a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
+	const url = ":2: target.a.launcher: no request can be sent to its URL; allowed: one URL in visible ASCII, without a name, a password "
+	const fastcgi = "; allowed: a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
 	const never = "0 for never, whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
 	for name, test := range map[string]struct{ text, want string }{
-		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, pool`},
-		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do"},
-		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, for which there are no modes; allowed is launcher_mode beside a command"},
-		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed is a whole number from 0 to 2147483647`},
-		"max_age":                 {"max_age = 0.5\n", `:2: target.a.max_age: "0.5" is not allowed; allowed is ` + never},
-		"max_memory":              {"max_memory = 1000\n", `:2: target.a.max_memory: "1000" is not allowed; allowed is 0 for never, or a size such as 256MiB, from 1MiB to 1PiB`},
-		"idle_timeout":            {"idle_timeout = -1\n", `:2: target.a.idle_timeout: "-1" is not allowed; allowed is ` + never},
-		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed is whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 1h`},
-		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed is any text but an empty one"},
-		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed is one of the two"},
-		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
+		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed: one of: process, fork, pool`},
+		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in a launcher with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed: a command without {id}, whose script reads such lines, as those in examples/launchers do"},
+		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, for which there are no modes; allowed: launcher_mode beside a command"},
+		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed: a whole number from 0 to 2147483647`},
+		"max_age":                 {"max_age = 0.5\n", `:2: target.a.max_age: "0.5" is not allowed; allowed: ` + never},
+		"max_memory":              {"max_memory = 1000\n", `:2: target.a.max_memory: "1000" is not allowed; allowed: 0 for never, or a size such as 256MiB, from 1MiB to 1PiB`},
+		"idle_timeout":            {"idle_timeout = -1\n", `:2: target.a.idle_timeout: "-1" is not allowed; allowed: ` + never},
+		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed: whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 1h`},
+		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed: any text but an empty one"},
+		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed: one of the two"},
+		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins like an address of an unknown kind; allowed: a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
 		"a URL of no host":        {"launcher = http:///{id}\n", url},
 		"an id for a host":        {"launcher = http://{id}/\n", url},
 		"a URL that is none":      {"launcher = http://h/%zz{id}\n", url},
 		"a port that is none":     {"launcher = http://h:99999/{id}\n", url},
 		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", url},
-		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: words follow its URL, which jobd would not use; allowed is one URL"},
+		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: words follow its URL, which jobd would not use; allowed: one URL"},
 		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", url},
 		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", url},
 		"FastCGI alone":           {"launcher = fastcgi:/run/fpm.sock\n", ":2: target.a.launcher: the script must follow the address, as one word that begins with /" + fastcgi},
-		"FastCGI, an id":          {"launcher = fastcgi:/run/fpm.sock /a/{id}.php\n", ":2: target.a.launcher: {id} stands in it, and the script gets the id as JOBD_ID and as the query string" + fastcgi},
+		"FastCGI, an id":          {"launcher = fastcgi:/run/fpm.sock /a/{id}.php\n", ":2: target.a.launcher: remove {id}: the script gets it as JOBD_ID and as the query string" + fastcgi},
 		"FastCGI, two slashes":    {"launcher = fastcgi://h:9000 /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 		"FastCGI, no port":        {"launcher = fastcgi:h /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
 		"FastCGI, a near socket":  {"launcher = fastcgi:run/fpm.sock /a.php\n", ":2: target.a.launcher: its address is invalid" + fastcgi},
@@ -234,9 +234,9 @@ func TestConfigErrorsRepeatNoPassword(t *testing.T) {
 		args []string
 		want string
 	}{
-		"launcher":     {with("--launcher-split=shell", "--launcher='' --login hunter2 {id}"), "launcher: its value is not allowed; allowed is a command"},
-		"mysql_table":  {with(append(mysql, "--mysql-table=a.b.hunter2")...), "mysql_table: its value is not allowed; allowed is table or database.table"},
-		"master_host":  {with("--master-host=a:hunter2"), "master_host: its value is not allowed; allowed are names"},
+		"launcher":     {with("--launcher-split=shell", "--launcher='' --login hunter2 {id}"), "launcher: its value is not allowed; allowed: a command"},
+		"mysql_table":  {with(append(mysql, "--mysql-table=a.b.hunter2")...), "mysql_table: its value is not allowed; allowed: table or database.table"},
+		"master_host":  {with("--master-host=a:hunter2"), "master_host: its value is not allowed; allowed: names"},
 		"claim_column": {with("--claim-column=status"), `claim_column: "status" is not allowed: the column holds something else`},
 	} {
 		t.Run(name, func(t *testing.T) {

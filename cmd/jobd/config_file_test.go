@@ -135,8 +135,8 @@ func TestConfigOddValues(t *testing.T) {
 		"a short password for this host": {text: least + "127.0.0.1\npassword = x"},
 		"open to this host":              {text: least + "127.1.2.3"},
 		"open to this host, by name":     {text: least + "localhost"},
-		"host with a port":               {text: least + "127.0.0.1:7080", problem: `:5: host: "127.0.0.1:7080" is not allowed; allowed is one name or address; a port belongs to the key port`},
-		"mysql_host with a port":         {text: server + "mysql_host = db:3306", problem: `:8: mysql_host: "db:3306" is not allowed; allowed is one name or address; a port belongs to the key mysql_port`},
+		"host with a port":               {text: least + "127.0.0.1:7080", problem: `:5: host: "127.0.0.1:7080" is not allowed; allowed: one name or address; a port belongs to the key port`},
+		"mysql_host with a port":         {text: server + "mysql_host = db:3306", problem: `:8: mysql_host: "db:3306" is not allowed; allowed: one name or address; a port belongs to the key mysql_port`},
 		"mysql_host as a URL":            {text: server + "mysql_host = mysql://u:hunter2@db/x", problem: `:8: mysql_host: its value is not allowed`},
 		"mysql_host as a socket":         {text: server + "mysql_host = /run/mysqld/mysqld.sock"},
 		"another store's key":            {text: server + "mysql_host = db\nsqlite_path = x", warning: ":9: sqlite_path: it is not used"},
@@ -230,14 +230,14 @@ launcher = http://h/{id}
 
 func TestAccountsThatAreWrong(t *testing.T) {
 	t.Parallel()
-	const root = "; allowed is another account, or the word root"
+	const root = "; allowed: another account, or the word root"
 	for name, test := range map[string]struct{ text, want string }{
-		"nobody's name":   {"launcher.user = no-such\n", ":1: launcher.user: /etc/passwd has no account of that name; allowed is one that it has, or a uid"},
+		"nobody's name":   {"launcher.user = no-such\n", ":1: launcher.user: /etc/passwd has no account of that name; allowed: one that it has, or a uid"},
 		"root's uid":      {"launcher.user = 0\n", ":1: launcher.user: that is root" + root},
 		"below all uids":  {"launcher.user = -1\nlauncher.group = 1\n", ":1: launcher.user: /etc/passwd has no account of that name"},
 		"a uid, no group": {"launcher.user = 20001\n", ":1: launcher.user: /etc/passwd has no uid 20001, and does not tell its group; give launcher.group, too"},
-		"no group's name": {"launcher.user = daemon\nlauncher.group = no-such\n", ":2: launcher.group: /etc/group has no group of that name; allowed is one that it has, or a gid"},
-		"root's gid":      {"launcher.user = daemon\nlauncher.group = 0\n", ":2: launcher.group: that is root's group; allowed is another one, or the word root"},
+		"no group's name": {"launcher.user = daemon\nlauncher.group = no-such\n", ":2: launcher.group: /etc/group has no group of that name; allowed: one that it has, or a gid"},
+		"root's gid":      {"launcher.user = daemon\nlauncher.group = 0\n", ":2: launcher.group: that is root's group; allowed: another one, or the word root"},
 		"a group alone":   {"launcher.group = daemon\n", ":1: launcher.group: it is for launcher.user, which is not given; give that, too"},
 		"of a target":     {"[target a]\nlauncher.user = no-such\n", ":2: target.a.launcher.user: /etc/passwd has no account of that name"},
 		"of a URL":        {"[target a]\nlauncher = http://h/{id}\nlauncher.user = daemon\n", ":3: target.a.launcher.user: the launcher is a URL, whose jobs have the account of the service; it is allowed only beside a command"},

@@ -194,7 +194,7 @@ func (c *launcherConfig) validateWords(set *conf.Set) {
 	case err != nil:
 		set.Bad(key, err.Error())
 	case len(c.words) == 0 || c.words[0] == "":
-		set.Bad(key, set.Shown(key, c.command)+" is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}")
+		set.Bad(key, set.Shown(key, c.command)+" is not allowed; allowed: a command, as in: /usr/bin/php run.php {id}")
 	}
 }
 
@@ -208,9 +208,9 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		set.Bad(key, fmt.Sprintf("%v; allowed is a folder that exists", err))
+		set.Bad(key, fmt.Sprintf("%v; allowed: a folder that exists", err))
 	case !info.IsDir():
-		set.Bad(key, fmt.Sprintf("%s is no folder; allowed is a folder that exists", dir))
+		set.Bad(key, fmt.Sprintf("%s is no folder; allowed: a folder that exists", dir))
 	}
 	c.dir = dir
 }
@@ -244,7 +244,7 @@ func (c *launcherConfig) resolve(set *conf.Set) {
 			c.service.Secret = c.secret
 		}
 		if set.Given(modeKey) {
-			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", for which there are no modes; allowed is launcher_mode beside a command")
+			set.Bad(modeKey, "the launcher is "+serviceInWords(service.Mode)+", for which there are no modes; allowed: launcher_mode beside a command")
 		}
 	case c.runs.Pooled() && strings.Contains(strings.Join(c.words, " "), "{id}"):
 		c.refuseID(set)
@@ -258,7 +258,7 @@ func (c *launcherConfig) refuseID(set *conf.Set) {
 		key = c.prefix + "launcher_mode"
 	}
 	set.Bad(key, fmt.Sprintf("{id} can't stand in a launcher with launcher_mode = %s: its processes are started before there is a job, and are told of each by a line "+
-		"`run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do, or launcher_mode = process", c.mode))
+		"`run ID …` on descriptor 3; allowed: a command without {id}, whose script reads such lines, as those in examples/launchers do, or launcher_mode = process", c.mode))
 }
 
 // splitWords splits as a shell does, but replaces nothing: words end at spaces; single
@@ -332,7 +332,7 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 	case strings.HasPrefix(lower, "http://"), strings.HasPrefix(lower, "https://"):
 		service, err = parseHTTP(first, words[1:])
 	case strings.HasPrefix(lower, "http:"), strings.HasPrefix(lower, "https:"), scheme.MatchString(first):
-		err = errors.New("it begins like an address of an unknown kind; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT")
+		err = errors.New("it begins like an address of an unknown kind; allowed: a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT")
 	default:
 		return service, false, nil
 	}
@@ -341,7 +341,7 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 
 // parseHTTP takes the URL of a service.
 func parseHTTP(text string, more []string) (jobexec.Service, error) {
-	const allowed = "; allowed is one URL in visible ASCII, without a name, a password (launcher_secret signs requests), {id} in its host or a fragment, " +
+	const allowed = "; allowed: one URL in visible ASCII, without a name, a password (launcher_secret signs requests), {id} in its host or a fragment, " +
 		"as in: http://127.0.0.1:8080/run/{id}"
 	authority, _, _ := strings.Cut(text[strings.Index(text, "://")+3:], "/")
 	parsed, err := url.Parse(strings.ReplaceAll(text, "{id}", "1"))
@@ -357,12 +357,12 @@ func parseHTTP(text string, more []string) (jobexec.Service, error) {
 
 // parseFastCGI takes the address of a FastCGI server, and the script that it is to run.
 func parseFastCGI(address string, more []string) (jobexec.Service, error) {
-	const allowed = "; allowed is a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
+	const allowed = "; allowed: a socket's path of at most 107 bytes or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
 	host, port, err := net.SplitHostPort(address)
 	isSocket := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && len(address) <= longestSocket
 	switch {
 	case strings.Contains(address+strings.Join(more, " "), "{id}"):
-		return jobexec.Service{}, errors.New("{id} stands in it, and the script gets the id as JOBD_ID and as the query string" + allowed)
+		return jobexec.Service{}, errors.New("remove {id}: the script gets it as JOBD_ID and as the query string" + allowed)
 	case len(more) != 1 || !filepath.IsAbs(more[0]):
 		return jobexec.Service{}, errors.New("the script must follow the address, as one word that begins with /" + allowed)
 	case !isSocket && (err != nil || !isHost(host) || !isPort(port)):

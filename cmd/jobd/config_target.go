@@ -128,12 +128,12 @@ func (c *config) unserved(name string) string {
 	if near != "" {
 		near = "; the nearest one is " + near
 	}
-	return "[targets] has no target of that name; allowed are the names there" + near
+	return "[targets] has no target of that name; allowed: the names there" + near
 }
 
 func (c *config) validateTarget(set *conf.Set, name string, t *targetConfig, environ []string) {
 	if t.terms.Attempts > 1 && !again(c.time.uses) {
-		set.Bad(keyOf(name, "attempts"), "a second attempt needs columns for it; allowed is 1, or use_columns with run_at, planned_at and attempts")
+		set.Bad(keyOf(name, "attempts"), "a second attempt needs columns for it; allowed: 1, or use_columns with run_at, planned_at and attempts")
 	}
 	if t.launches {
 		t.launcher.validate(set, &c.launcher, environ)
@@ -201,13 +201,13 @@ func (c *timeConfig) register(set *conf.Set) {
 	set.Group("Time")
 	set.Add("use_columns", "", "the optional columns that jobd may use, with commas: "+columns+"; or `all`. jobd ignores the others", conf.Text(&c.columns))
 	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, from the tz database: `Europe/Berlin`. `Local` and offsets are refused", conf.Text(&c.zone)).Live()
-	set.Add("missed", "once", "a scheduled run that was missed is made up for `once`, or not: `skip`", conf.Either(&c.skipMissed, "once", "skip")).Live()
+	set.Add("missed", "once", "missed scheduled runs: `once` makes up for them by one run, `skip` by none", conf.Either(&c.skipMissed, "once", "skip")).Live()
 }
 
 func (c *timeConfig) validate(set *conf.Set, claimColumn string) {
 	c.validateColumns(set)
 	if c.uses.Has(claimColumn) {
-		set.Bad("claim_column", set.Shown("claim_column", claimColumn)+" is not allowed: use_columns has it, too; allowed is sig, or a column of its own")
+		set.Bad("claim_column", set.Shown("claim_column", claimColumn)+" is not allowed: use_columns has it, too; allowed: sig, or a column of its own")
 	}
 	c.validateZone(set)
 }
@@ -235,14 +235,14 @@ func (c *timeConfig) validateColumns(set *conf.Set) {
 		}
 		switch {
 		case slices.Contains(c.uses, name):
-			bad(name, "stands there twice; allowed is each once")
+			bad(name, "stands there twice; allowed: each once")
 		case !slices.Contains(all, name):
-			bad(name, "is no optional column of jobd's; allowed are "+strings.Join(all, ", ")+", or all"+near)
+			bad(name, "is no optional column of jobd's; allowed: "+strings.Join(all, ", ")+", or all"+near)
 		}
 		c.uses = append(c.uses, name)
 	}
 	if err := store.CheckUses(c.uses); sound && err != nil {
-		set.Bad("use_columns", err.Error()+"; allowed is a list that has them, or all")
+		set.Bad("use_columns", err.Error()+"; allowed: a list that has them, or all")
 	}
 }
 
@@ -253,7 +253,7 @@ func (c *timeConfig) validateZone(set *conf.Set) {
 		return
 	}
 	if set.Shown("time_zone", c.zone) == "its value" {
-		err = errors.New("its value is not allowed; allowed is a name of the tz database, as Europe/Berlin, or UTC")
+		err = errors.New("its value is not allowed; allowed: a name of the tz database, as Europe/Berlin, or UTC")
 	}
 	set.Bad("time_zone", strings.TrimPrefix(err.Error(), "time zone "))
 }

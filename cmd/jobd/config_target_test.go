@@ -109,27 +109,27 @@ func TestTargetsThatAreWrong(t *testing.T) {
 	const backoff = "FIRST..MOST, as in 10s..1h, with FIRST at most MOST, or one of them; both are whole seconds"
 	const rate = "a whole number from 1 to 1000000 per second, minute or hour, as in 50/s, 100/m or 1000/h"
 	for name, test := range map[string]struct{ text, want string }{
-		"a name that is missing":   {"[targets]\nmail = 1\n[target mial]\n", `:3: [target mial]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
-		"no name that is near":     {"[targets]\nmail = 1\nsms = 1\n[target video]\n", ":4: [target video]: [targets] has no target of that name; allowed are the names there"},
-		"attempts":                 {"[target a]\nattempts = 0\n", `:2: target.a.attempts: "0" is not allowed; allowed is a whole number from 1 to 65535`},
+		"a name that is missing":   {"[targets]\nmail = 1\n[target mial]\n", `:3: [target mial]: [targets] has no target of that name; allowed: the names there; the nearest one is mail`},
+		"no name that is near":     {"[targets]\nmail = 1\nsms = 1\n[target video]\n", ":4: [target video]: [targets] has no target of that name; allowed: the names there"},
+		"attempts":                 {"[target a]\nattempts = 0\n", `:2: target.a.attempts: "0" is not allowed; allowed: a whole number from 1 to 65535`},
 		"attempts, many":           {"[target a]\nattempts = 65536\n", `:2: target.a.attempts: "65536" is not allowed`},
-		"attempts without columns": {"use_columns = run_at, planned_at\n[target a]\nattempts = 2\n", ":3: target.a.attempts: a second attempt needs columns for it; allowed is 1, or use_columns with run_at, planned_at and attempts"},
-		"backoff":                  {"[target a]\nbackoff = soon\n", `:2: target.a.backoff: "soon" is not allowed; allowed is ` + backoff},
+		"attempts without columns": {"use_columns = run_at, planned_at\n[target a]\nattempts = 2\n", ":3: target.a.attempts: a second attempt needs columns for it; allowed: 1, or use_columns with run_at, planned_at and attempts"},
+		"backoff":                  {"[target a]\nbackoff = soon\n", `:2: target.a.backoff: "soon" is not allowed; allowed: ` + backoff},
 		"backoff, fractions":       {"[target a]\nbackoff = 0.5..1h\n", `target.a.backoff: "0.5..1h" is not allowed`},
 		"backoff, backwards":       {"[target a]\nbackoff = 1h..10s\n", `target.a.backoff: "1h..10s" is not allowed`},
 		"backoff, open":            {"[target a]\nbackoff = 10s..\n", `target.a.backoff: "10s.." is not allowed`},
-		"timeout":                  {"[target a]\ntimeout = 0\n", `:2: target.a.timeout: "0" is not allowed; allowed is ` + seconds},
-		"kill_after":               {"[target a]\nkill_after = 10 s\n", `:2: target.a.kill_after: "10 s" is not allowed; allowed is ` + seconds},
-		"rate":                     {"[target a]\nrate = 50\n", `:2: target.a.rate: "50" is not allowed; allowed is ` + rate},
+		"timeout":                  {"[target a]\ntimeout = 0\n", `:2: target.a.timeout: "0" is not allowed; allowed: ` + seconds},
+		"kill_after":               {"[target a]\nkill_after = 10 s\n", `:2: target.a.kill_after: "10 s" is not allowed; allowed: ` + seconds},
+		"rate":                     {"[target a]\nrate = 50\n", `:2: target.a.rate: "50" is not allowed; allowed: ` + rate},
 		"rate, none":               {"[target a]\nrate = 0/s\n", `target.a.rate: "0/s" is not allowed`},
 		"rate, a day":              {"[target a]\nrate = 50/d\n", `target.a.rate: "50/d" is not allowed`},
 		"rate, beyond all bounds":  {"[target a]\nrate = 1000001/h\n", `target.a.rate: "1000001/h" is not allowed`},
-		"rate_scope":               {"[target a]\nrate = 1/s\nrate_scope = fleet\n", `:3: target.a.rate_scope: "fleet" is not allowed; allowed is worker (there is no fleet any more: give each worker its part of the rate)`},
-		"launcher":                 {"[target a]\nlauncher = \n", `:2: target.a.launcher: "" is not allowed; allowed is any text but an empty one`},
+		"rate_scope":               {"[target a]\nrate = 1/s\nrate_scope = fleet\n", `:3: target.a.rate_scope: "fleet" is not allowed; allowed: worker (there is no fleet any more: give each worker its part of the rate)`},
+		"launcher":                 {"[target a]\nlauncher = \n", `:2: target.a.launcher: "" is not allowed; allowed: any text but an empty one`},
 		"launcher, an open quote":  {"launcher_split = shell\n[target a]\nlauncher = run 'x {id}\n", ":3: target.a.launcher: a quote ' is not closed"},
-		"launcher.cwd":             {"[target a]\nlauncher.cwd = /nowhere/at/all\n", ":2: target.a.launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists"},
-		"launcher.env":             {"[target a]\nlauncher.env.A = \"\\u0000\"\n", ":2: target.a.launcher.env.A: its value is not allowed; allowed is any text without NUL bytes"},
-		"a common key":             {"[target a]\nlauncher_split = shell\n", ":2: the key launcher_split stands in the section [target a]; allowed is the place above all sections"},
+		"launcher.cwd":             {"[target a]\nlauncher.cwd = /nowhere/at/all\n", ":2: target.a.launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed: a folder that exists"},
+		"launcher.env":             {"[target a]\nlauncher.env.A = \"\\u0000\"\n", ":2: target.a.launcher.env.A: its value is not allowed; allowed: any text without NUL bytes"},
+		"a common key":             {"[target a]\nlauncher_split = shell\n", ":2: the key launcher_split stands in the section [target a]; allowed: the place above all sections"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,7 +149,7 @@ func TestTargetsByFlagAndVariable(t *testing.T) {
 	if diff := cmp.Diff(map[string]jobexec.Terms{"a": want}, c.terms(nil)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed are the names there")
+	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed: the names there")
 	refused(t, with("--target.a.timeuot=1"), "unknown flag --target.a.timeuot; the nearest known one is --target.NAME.timeout")
 }
 
@@ -209,20 +209,20 @@ func TestTimeThatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a slip":                 {with("--use-columns=run_at,planed_at"), `flag --use-columns: use_columns: "planed_at" is no optional column of jobd's; allowed are ` + columns + `; the nearest known one is planned_at`},
-		"capitals":               {with("--use-columns=Run_At"), `"Run_At" is no optional column of jobd's; allowed are ` + columns + `; the nearest known one is run_at`},
-		"a column of all tables": {with("--use-columns=status"), `"status" is no optional column of jobd's; allowed are ` + columns},
+		"a slip":                 {with("--use-columns=run_at,planed_at"), `flag --use-columns: use_columns: "planed_at" is no optional column of jobd's; allowed: ` + columns + `; the nearest known one is planned_at`},
+		"capitals":               {with("--use-columns=Run_At"), `"Run_At" is no optional column of jobd's; allowed: ` + columns + `; the nearest known one is run_at`},
+		"a column of all tables": {with("--use-columns=status"), `"status" is no optional column of jobd's; allowed: ` + columns},
 		"an empty name":          {with("--use-columns=run_at,"), `use_columns: "" is no optional column of jobd's`},
-		"twice":                  {with("--use-columns=run_at,priority,run_at"), `use_columns: "run_at" stands there twice; allowed is each once`},
+		"twice":                  {with("--use-columns=run_at,priority,run_at"), `use_columns: "run_at" stands there twice; allowed: each once`},
 		"all and more":           {with("--use-columns=run_at,all"), `use_columns: "all" is no optional column of jobd's`},
-		"companions":             {with("--use-columns=priority,schedule"), "use_columns: schedule needs run_at, planned_at, attempts; allowed is a list that has them, or all"},
-		"the claim's column":     {with("--use-columns=unique_key", "--claim-column=unique_key"), `flag --claim-column: claim_column: "unique_key" is not allowed: use_columns has it, too; allowed is sig, or a column of its own`},
+		"companions":             {with("--use-columns=priority,schedule"), "use_columns: schedule needs run_at, planned_at, attempts; allowed: a list that has them, or all"},
+		"the claim's column":     {with("--use-columns=unique_key", "--claim-column=unique_key"), `flag --claim-column: claim_column: "unique_key" is not allowed: use_columns has it, too; allowed: sig, or a column of its own`},
 		"Local":                  {with("--time-zone=Local"), `flag --time-zone: time_zone: "Local": it differs from host to host: write a name of the tz database, as Europe/Berlin, or UTC`},
 		"an offset":              {with("--time-zone=+02:00"), `time_zone: "+02:00" is not known: write a name of the tz database, as Europe/Berlin, or UTC`},
 		"an unknown zone":        {with("--time-zone=Europe/Atlantis"), `time_zone: "Europe/Atlantis" is not known: write a name of the tz database, as Europe/Berlin, or UTC`},
 		"no zone":                {with("--time-zone="), "time_zone: the time zone is empty: write a name of the tz database"},
-		"a password as a zone":   {with("--time-zone=hunter2", "--password=hunter2"), "time_zone: its value is not allowed; allowed is a name of the tz database, as Europe/Berlin, or UTC"},
-		"missed":                 {with("--missed=never"), `flag --missed: missed: "never" is not allowed; allowed is one of: once, skip`},
+		"a password as a zone":   {with("--time-zone=hunter2", "--password=hunter2"), "time_zone: its value is not allowed; allowed: a name of the tz database, as Europe/Berlin, or UTC"},
+		"missed":                 {with("--missed=never"), `flag --missed: missed: "never" is not allowed; allowed: one of: once, skip`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

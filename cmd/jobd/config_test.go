@@ -161,14 +161,14 @@ func TestConfigWrongValues(t *testing.T) {
 		args []string
 		want string
 	}{
-		"host":                     {with("--host="), `flag --host: host: "" is not allowed; allowed is one name or address; a port belongs to the key port`},
-		"port: no number":          {with("--port=http"), `flag --port: port: "http" is not allowed; allowed is a whole number from 0 to 65535`},
-		"master_host: port":        {with("--master-host=a:b"), `flag --master-host: master_host: "a:b" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081`},
+		"host":                     {with("--host="), `flag --host: host: "" is not allowed; allowed: one name or address; a port belongs to the key port`},
+		"port: no number":          {with("--port=http"), `flag --port: port: "http" is not allowed; allowed: a whole number from 0 to 65535`},
+		"master_host: port":        {with("--master-host=a:b"), `flag --master-host: master_host: "a:b" is not allowed; allowed: names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081`},
 		"master_host: no name":     {with("--master-host=:7081"), `master_host: ":7081"`},
 		"master_host: the second":  {with("--master-host=a:1, b:0"), `master_host: "b:0"`},
 		"master_port":              {with("--master-port=0"), `master_port: "0"`},
 		"master_reconnect_timeout": {with("--master-reconnect-timeout=0"), `master_reconnect_timeout: "0"`},
-		"store":                    {with("--store=postgres"), `store: "postgres" is not allowed; allowed is one of: mysql, sqlite`},
+		"store":                    {with("--store=postgres"), `store: "postgres" is not allowed; allowed: one of: mysql, sqlite`},
 		"store: mysql needs a host": {
 			with("--store=mysql"), "mysql_host: required for store = mysql; give it as --mysql-host or as JOBD_MYSQL_HOST\nmysql_port: required for store = mysql;",
 		},
@@ -177,27 +177,27 @@ func TestConfigWrongValues(t *testing.T) {
 		},
 		"sqlite_path missing": {[]string{"--config=", "--host=h", "--port=1", "--store=sqlite", "--launcher=x {id}", "--targets.a=1"}, "sqlite_path: required for store = sqlite; give it as --sqlite-path or as JOBD_SQLITE_PATH"},
 		"mysql_table: three parts": {
-			with(append(mysql, "--mysql-table=a.b.c")...), `mysql_table: "a.b.c" is not allowed; allowed is table or database.table`,
+			with(append(mysql, "--mysql-table=a.b.c")...), `mysql_table: "a.b.c" is not allowed; allowed: table or database.table`,
 		},
-		"mysql_max_connections: few": {with("--mysql-max-connections=3"), `mysql_max_connections: "3" is not allowed; allowed is a whole number from 4 to 1000`},
-		"launcher: blank":            {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
+		"mysql_max_connections: few": {with("--mysql-max-connections=3"), `mysql_max_connections: "3" is not allowed; allowed: a whole number from 4 to 1000`},
+		"launcher: blank":            {with("--launcher=  "), `launcher: "  " is not allowed; allowed: a command, as in: /usr/bin/php run.php {id}`},
 		"launcher: open quote":       {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
 		"launcher: backslash":        {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: the \ at its end escapes nothing`},
 		"launcher: quoted empty":     {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
-		"launcher.cwd: absent":       {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
-		"launcher.cwd: a file":       {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
-		"launcher.env: NUL":          {with("--launcher.env.A=\x00"), `launcher.env.A: its value is not allowed; allowed is any text without NUL bytes`},
-		"max_output_buffer":          {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
+		"launcher.cwd: absent":       {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed: a folder that exists`},
+		"launcher.cwd: a file":       {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed: a folder that exists`},
+		"launcher.env: NUL":          {with("--launcher.env.A=\x00"), `launcher.env.A: its value is not allowed; allowed: any text without NUL bytes`},
+		"max_output_buffer":          {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed: bytes, or a size such as 16MiB, from 1 to 1073741824`},
 		"targets: none":              {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},
-		"targets: null":              {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
-		"targets: zero":              {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
+		"targets: null":              {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed: any name but null, which is reserved`},
+		"targets: zero":              {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed: a whole number of at least 1`},
 		"journal_segment_size":       {with("--journal-segment-size=1KiB"), `journal_segment_size: "1KiB" is not allowed`},
 		"journal_retention":          {with("--journal-retention=-1"), `journal_retention: "-1" is not allowed`},
-		"journal_archive_dir":        {with("--journal-archive-dir=/nowhere/at/all"), `journal_archive_dir: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
-		"prefetch":                   {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
-		"launch_offline":             {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
-		"on_crash":                   {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
-		"on_stop":                    {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
+		"journal_archive_dir":        {with("--journal-archive-dir=/nowhere/at/all"), `journal_archive_dir: stat /nowhere/at/all: no such file or directory; allowed: a folder that exists`},
+		"prefetch":                   {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed: a whole number of at least 0, or: 1 per slot`},
+		"launch_offline":             {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed: one of: wait, run`},
+		"on_crash":                   {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed: one of: fail, requeue`},
+		"on_stop":                    {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed: one of: drain, handover`},
 		"unknown flag":               {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestAClaimColumnThatHoldsSomethingElseIsRefused(t *testing.T) {
 			"id", "target", "time_created", "time_started", "time_finished", "status", "result", "return_code", "stdout", "stderr", "TARGET", "Return_Code",
 		} {
 			_, err := parseConfig(append(args[:len(args):len(args)], "--claim-column="+column), nil, t.Output())
-			want := `flag --claim-column: claim_column: "` + column + `" is not allowed: the column holds something else; allowed is sig, or a column of its own`
+			want := `flag --claim-column: claim_column: "` + column + `" is not allowed: the column holds something else; allowed: sig, or a column of its own`
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v; want %q", column, err, want)
 			}

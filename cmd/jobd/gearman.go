@@ -39,8 +39,8 @@ const (
 func (c *gearmanConfig) register(set *conf.Set) {
 	set.Group("Gearman")
 	set.Add("gearman_listen", "", "address and port, or absolute path of a unix socket, for [clients and workers of Gearman](gearman.md)", c.listen.Decode)
-	set.Add("gearman_allow", "", "addresses and networks, with commas, that may connect beside this host: `10.0.0.0/8`", c.decodeAllow)
-	set.Add("gearman_concurrency", "0", "how many jobs may run at once of a function that `[targets]` does not name; 0: as many as workers are connected", conf.Int(&c.concurrency, 0, math.MaxInt32))
+	set.Add("gearman_allow", "", "addresses and networks, separated by commas, that may connect besides this host: `10.0.0.0/8`", c.decodeAllow)
+	set.Add("gearman_concurrency", "0", "how many jobs of a function that `[targets]` does not name may run at once; 0: as many as its workers that are connected", conf.Int(&c.concurrency, 0, math.MaxInt32))
 	set.Add("gearman_max_packet", "64MiB", "the longest packet, from 64KiB to 256MiB", conf.Size(&c.maxPacket, leastPacket, mostPacket))
 }
 
@@ -81,7 +81,7 @@ func (c *config) validateGearman(set *conf.Set) {
 	case !set.Given("use_columns"):
 		c.time.uses = store.TimeColumns()
 	case slices.ContainsFunc(submitted, func(name string) bool { return !c.time.uses.Has(name) }):
-		set.Bad("use_columns", "rows that Gearman's clients submit need "+strings.Join(submitted, ", ")+"; allowed is a list that has them, or all")
+		set.Bad("use_columns", "rows that Gearman's clients submit need "+strings.Join(submitted, ", ")+"; allowed: a list that has them, or all")
 	}
 	if c.submits() && c.launcher.command == "" {
 		c.launcher.command = gearmanLauncher
@@ -101,7 +101,7 @@ func (c *config) validateGearmanLaunchers(set *conf.Set) {
 	}
 	bad := func(key string, runs jobexec.Mode) {
 		if runs == jobexec.ModeGearman && set.Given(key) {
-			set.Bad(key, "no Gearman worker can connect; allowed is gearman beside gearman_listen")
+			set.Bad(key, "no Gearman worker can connect; allowed: gearman beside gearman_listen")
 		}
 	}
 	bad("launcher", c.launcher.runs)

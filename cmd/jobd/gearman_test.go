@@ -25,7 +25,7 @@ func TestGearmanKeys(t *testing.T) {
 		{"a port alone", append(slices.Clone(alone[:5]), "--gearman-listen=4730"), "gearman_listen"},
 		{"keys without gearman_listen", with("--gearman-concurrency=5"), "it has no effect without gearman_listen"},
 		{"a launcher without gearman_listen", append(slices.Clone(alone[:5]), "--launcher=gearman", "--targets.a=1"), "no Gearman worker can connect"},
-		{"too few columns", append(slices.Clone(alone), "--use-columns=run_at"), "allowed is a list that has them, or all"},
+		{"too few columns", append(slices.Clone(alone), "--use-columns=run_at"), "allowed: a list that has them, or all"},
 		{"a long packet", append(slices.Clone(alone), "--gearman-max-packet=1GiB"), "gearman_max_packet"},
 	}
 	for _, c := range cases {

@@ -152,7 +152,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 		return nil, jobnet.Refusal("'last' and 'most' must not be below 0").With(jobnet.CodeInvalid)
 	}
 	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
-		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
+		return nil, jobnet.Refusef("unknown result %s: allowed: ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
 	}
 	if err := api.HasTarget(request, q.Target); err != nil {
 		return nil, err

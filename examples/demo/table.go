@@ -30,7 +30,7 @@ func openTable(ctx context.Context, store, dir string) (*table, error) {
 	case "mysql":
 		return openMySQL(ctx)
 	}
-	return nil, fmt.Errorf("--store %s: allowed are sqlite and mysql", store)
+	return nil, fmt.Errorf("--store %s: allowed: sqlite and mysql", store)
 }
 
 // sqliteTable is the embedded form of the table. jobd would make the same one.

@@ -54,7 +54,7 @@ func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 	case err != nil:
 		a.err = fmt.Errorf("the answer was cut short: %w", told(err))
 	case a.done.Result == "ok" && echo == "" && kept: // pages that tell of errors may lack it
-		a.err = errors.New("the answer may be an earlier request's: unlike the one before it has no " + claimHeader)
+		a.err = errors.New("the answer may be an earlier request's: the previous one had " + claimHeader + ", this one has not")
 	}
 	measured := response.ContentLength >= 0 || len(response.TransferEncoding) > 0
 	a.reusable = a.err == nil && echo == claim && !response.Close && measured && response.ProtoAtLeast(1, 1) && c.reader.Buffered() == 0

@@ -192,7 +192,7 @@ func (c *calendar) at(text string) (string, error) {
 		return "", fmt.Errorf("%q is no time: write hours and minutes, as in 02:30", text)
 	}
 	if hh == "24" {
-		return "", errors.New("24:00 is no time: write 00:00, and the day after where a day is given")
+		return "", errors.New("24:00 is not a time: write 00:00, with the next day if a day is given")
 	}
 	hour, err := number(hh, "hour", 0, 23)
 	if err != nil {

@@ -153,7 +153,7 @@ func (q *sequence) enter(h archive.Header) error {
 			return err
 		}
 		if h.First > after+1 {
-			return fmt.Errorf("events %d to %d were removed while they were to be read", after+1, h.First-1)
+			return fmt.Errorf("events %d to %d were removed before they were read", after+1, h.First-1)
 		}
 	case h.First > after+1:
 		return &journal.DamagedError{Seq: after + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.Number, h.First)}

@@ -116,8 +116,8 @@ func TestReadCancel(t *testing.T) {
 		`{}`:                             {refusal: "ids must be array"},
 		`{"ids":["x"]}`:                  {refusal: "all ids must be numbers, got string"},
 		`{"ids":[` + many + `]}`:         {refusal: "too many ids: at most 10000 are allowed"},
-		`{"ids":[5],"grace":-1}`:         {refusal: "grace: -1 is not allowed; allowed is 0 to 86400000"},
-		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed is 0 to 86400000"},
+		`{"ids":[5],"grace":-1}`:         {refusal: "grace: -1 is not allowed; allowed: 0 to 86400000"},
+		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed: 0 to 86400000"},
 		`{"ids":[5],"grace":"soon"}`:     {refusal: "'grace' must be integer"},
 		`{"ids":[5],"targets":{"5":6}}`:  {refusal: `targets: job 5: 6 is no text`},
 		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is no id of a job`},
@@ -174,9 +174,9 @@ func TestTheDataOfOutput(t *testing.T) {
 		`{}`:                         "'job' is missing: the id of a job",
 		`{"job": 0}`:                 "no job has the id 0",
 		`{"job": "x"}`:               "all ids must be numbers, got string",
-		`{"job": 5, "most": 0}`:      "most: 0 is not allowed; allowed is 1 to 65536",
-		`{"job": 5, "most": 65537}`:  "most: 65537 is not allowed; allowed is 1 to 65536",
-		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed is 0 to 1000000000",
+		`{"job": 5, "most": 0}`:      "most: 0 is not allowed; allowed: 1 to 65536",
+		`{"job": 5, "most": 65537}`:  "most: 65537 is not allowed; allowed: 1 to 65536",
+		`{"job": 5, "attempt": -1}`:  "attempt: -1 is not allowed; allowed: 0 to 1000000000",
 		`{"job": 5, "stdout": true}`: "'stdout' must be integer",
 	} {
 		_, err := Output.Read(anybody, jobnet.FieldsOf(json.RawMessage(data)))
@@ -191,8 +191,8 @@ func TestTheDataOfOutput(t *testing.T) {
 func TestTheDataOfRunning(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
-		`{"sort": "size"}`: `sort "size" is not allowed; allowed are age, cpu and memory`,
-		`{"most": 10001}`:  "most: 10001 is not allowed; allowed is 1 to 10000",
+		`{"sort": "size"}`: `sort "size" is not allowed; allowed: age, cpu and memory`,
+		`{"most": 10001}`:  "most: 10001 is not allowed; allowed: 1 to 10000",
 		`{"targets": []}`:  "targets are empty",
 	} {
 		if _, err := Running.Read(anybody, jobnet.FieldsOf(json.RawMessage(data))); err == nil || err.Error() != want {
@@ -228,8 +228,8 @@ func TestIDsThatClientsSend(t *testing.T) {
 		{`"09007199254740993"`, 0, "all ids must be numbers, got string"},
 		{`null`, 0, "all ids must be numbers, got object"},
 		{`true`, 0, "all ids must be numbers, got boolean"},
-		{`1.5`, 0, "all ids must be integers: 1.5 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
-		{`9007199254740993`, 0, "all ids must be integers: 9007199254740993 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
+		{`1.5`, 0, "all ids must be integers: 1.5 is not a 64-bit integer; write numbers beyond ±9007199254740991 as decimal strings"},
+		{`9007199254740993`, 0, "all ids must be integers: 9007199254740993 is not a 64-bit integer; write numbers beyond ±9007199254740991 as decimal strings"},
 	}
 	for _, test := range tests {
 		var r reader

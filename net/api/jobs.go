@@ -67,7 +67,7 @@ func readJobs(r *reader) (q JobsQuery) {
 		r.each("codes", mostCodes, func(item json.RawMessage) {
 			code, whole := jobnet.Integer(item)
 			if !whole || code < 0 || code > 255 {
-				r.refuse("codes: %s is no exit code; allowed are 0 to 255", jobnet.Excerpt(string(item)))
+				r.refuse("codes: %s is no exit code; allowed: 0 to 255", jobnet.Excerpt(string(item)))
 			}
 			q.Codes = append(q.Codes, int(code))
 		})
@@ -91,7 +91,7 @@ func (r *reader) oneOf(name string, words ...string) string {
 		}
 	}
 	if given != "" {
-		r.refuse("%s %q is not allowed; allowed are %s", name, jobnet.Excerpt(given), strings.Join(words, ", "))
+		r.refuse("%s %q is not allowed; allowed: %s", name, jobnet.Excerpt(given), strings.Join(words, ", "))
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func ParseJobKey(text string) (key JobKey, err error) {
 		key.Seq, bad = strconv.ParseUint(seq, 10, 63)
 	}
 	if err != nil || bad != nil {
-		return JobKey{}, jobnet.Refusef("before %q is no key; allowed is the next of an earlier answer", jobnet.Excerpt(text))
+		return JobKey{}, jobnet.Refusef("before %q is no key; allowed: the next of an earlier answer", jobnet.Excerpt(text))
 	}
 	return key, nil
 }
@@ -191,7 +191,7 @@ const (
 func readRates(r *reader) RatesQuery {
 	q := RatesQuery{Span: r.oneOf("span", Span15m, Span6h, Span7d), Targets: r.anyTargets(longestTarget), Each: r.Flag("each")}
 	if q.Span == "" {
-		r.refuse("span is missing; allowed are %s, %s and %s", Span15m, Span6h, Span7d)
+		r.refuse("span is missing; allowed: %s, %s and %s", Span15m, Span6h, Span7d)
 	}
 	r.limit(len(q.Targets), mostRated, "too many targets: at most %d are allowed")
 	if q.Each {
@@ -231,7 +231,7 @@ type RowsQuery struct {
 func readRows(r *reader) RowsQuery {
 	q := RowsQuery{Status: r.oneOf("status", "waiting", "manual", "delayed"), Targets: r.anyTargets(longestTarget), Most: r.most(MostFound)}
 	if q.Status == "" {
-		r.refuse("status is missing; allowed are waiting, manual and delayed")
+		r.refuse("status is missing; allowed: waiting, manual and delayed")
 	}
 	if r.Has("before") {
 		before := r.Whole("before")

@@ -39,7 +39,7 @@ func readRunning(r *reader) RunningQuery {
 	switch q.Sort {
 	case SortAge, SortCPU, SortMemory:
 	default:
-		r.refuse("sort %q is not allowed; allowed are %s, %s and %s", jobnet.Excerpt(q.Sort), SortAge, SortCPU, SortMemory)
+		r.refuse("sort %q is not allowed; allowed: %s, %s and %s", jobnet.Excerpt(q.Sort), SortAge, SortCPU, SortMemory)
 	}
 	return q
 }
@@ -219,7 +219,7 @@ func readRetry(r *reader) RetryRows {
 	rows.To = r.textsByID("to", mostRetries)
 	for id, to := range rows.To {
 		if to != "waiting" && to != "manual" {
-			r.refuse("to: job %d: allowed are waiting and manual", id)
+			r.refuse("to: job %d: allowed: waiting and manual", id)
 		}
 	}
 	return rows

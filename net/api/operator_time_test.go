@@ -24,7 +24,7 @@ func TestRecurringIsRead(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"targets":"a"}`:  "targets must be array",
 		`{"after":"x"}`:    "'after' must be integer",
-		`{"most":1001}`:    "most: 1001 is not allowed; allowed is 1 to 1000",
+		`{"most":1001}`:    "most: 1001 is not allowed; allowed: 1 to 1000",
 		`{"most":0}`:       "most: 0 is not allowed",
 		`{"most":"three"}`: "most",
 	} {
@@ -77,7 +77,7 @@ func TestRetryIsRead(t *testing.T) {
 		`{"ids":[0]}`:                         "no job has the id 0",
 		`{"ids":[1],"finished":[1]}`:          "finished must be an object whose names are ids",
 		`{"ids":[1],"finished":{"1":"soon"}}`: "finished: job 1: a time must be a whole number of seconds",
-		`{"ids":[1],"to":{"1":"done"}}`:       "to: job 1: allowed are waiting and manual",
+		`{"ids":[1],"to":{"1":"done"}}`:       "to: job 1: allowed: waiting and manual",
 		`{"ids":[1],"to":{"x":"waiting"}}`:    `to: "x" is no id of a job`,
 		`{"ids":[` + strings.Repeat("1,", 10_000) + `1]}`: "10000",
 	} {

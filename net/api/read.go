@@ -98,7 +98,7 @@ func (r *reader) numberOr(name string, otherwise int64) int64 {
 func (r *reader) within(name string, least, most, otherwise int64) int64 {
 	number := r.numberOr(name, otherwise)
 	if r.Has(name) && (number < least || number > most) {
-		r.refuse("%s: %d is not allowed; allowed is %d to %d", name, number, least, most)
+		r.refuse("%s: %d is not allowed; allowed: %d to %d", name, number, least, most)
 	}
 	return number
 }

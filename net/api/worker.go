@@ -48,7 +48,7 @@ type Slots struct {
 func readNewTarget(r *reader) Slots {
 	s := readSlots(r)
 	if strings.ContainsFunc(s.Target, unicode.IsControl) {
-		r.refuse("target %q has a control character in its name; allowed is any other text", s.Target)
+		r.refuse("target %q has a control character in its name; allowed: any other text", s.Target)
 	}
 	return s
 }

@@ -80,7 +80,7 @@ func (k *Keeper) look() {
 		case ended && !l.expired(): // the clock was wrong
 			k.used = ""
 		case !ended && l.expired():
-			k.log.Warn("a principal's credential has expired: its links end; give its line another expires=, or remove it", "principal", l.Name, "credential", l.how)
+			k.log.Warn("a principal's credential has expired: its links are closed; renew its expires=, or remove its line", "principal", l.Name, "credential", l.how)
 			l.end()
 		}
 	}
@@ -145,7 +145,7 @@ func (k *Keeper) find(credentials ...string) *Line {
 		case shown && l.valid():
 			return l
 		case shown && l.expired() && time.Now().Unix()-l.late.Swap(time.Now().Unix()) >= 60: // once, until it was quiet for a minute
-			k.log.Warn("a client used a credential that has expired: give its line another expires=", "principal", l.Name, "credential", l.how)
+			k.log.Warn("a client used a credential that has expired: renew its expires=", "principal", l.Name, "credential", l.how)
 		}
 	}
 	return nil
@@ -205,7 +205,7 @@ func read(path string) (string, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && len(content) > most {
-		return "", fmt.Errorf("%s: too long; allowed is 1 MiB", path)
+		return "", fmt.Errorf("%s: too long; allowed: 1 MiB", path)
 	}
 	return string(content), err
 }
@@ -216,9 +216,9 @@ func open(info fs.FileInfo) error {
 	stat, mode, us, ours := info.Sys().(*syscall.Stat_t), info.Mode(), uint32(os.Geteuid()), uint32(os.Getegid())
 	switch {
 	case !mode.IsRegular():
-		return errors.New("not a plain file; allowed is one, or a link to one")
+		return errors.New("not a plain file; allowed: one, or a link to one")
 	case stat.Uid != 0 && stat.Uid != us:
-		return fmt.Errorf("it belongs to account %d; allowed are root and the daemon's, %d: chown it", stat.Uid, us)
+		return fmt.Errorf("it belongs to account %d; allowed: root and the daemon's, %d: chown it", stat.Uid, us)
 	case mode&byOthers != 0 || mode&readByGroup != 0 && stat.Gid != 0 && stat.Gid != ours:
 		return fmt.Errorf("others may read or write it (mode %04o, group %d): chmod 0600, or 0640 with root's group or the daemon's, %d",
 			mode.Perm(), stat.Gid, ours)

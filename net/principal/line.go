@@ -50,9 +50,9 @@ func parse(content string) (lines []*Line, err error) {
 		switch {
 		case err != nil:
 		case numbers[l.credential] > 0:
-			err = fmt.Errorf("line %d has this credential, too; allowed is one line for each", numbers[l.credential])
+			err = fmt.Errorf("line %d has this credential, too; allowed: one line for each", numbers[l.credential])
 		case len(lines) == mostLines:
-			err = fmt.Errorf("too many credentials; allowed are %d", mostLines)
+			err = fmt.Errorf("too many credentials; allowed: %d", mostLines)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -61,7 +61,7 @@ func parse(content string) (lines []*Line, err error) {
 		lines = append(lines, l)
 	}
 	if content == "" {
-		return nil, errors.New("it is empty, so it may be cut off; allowed is a comment alone, which lets nobody in")
+		return nil, errors.New("it is empty, so it may be cut off; allowed: a comment alone, which lets nobody in")
 	}
 	if !strings.HasSuffix(content, "\n") {
 		return nil, fmt.Errorf("line %d: it has no end of line, so the file may be cut off there: end it with a newline", number)
@@ -71,7 +71,7 @@ func parse(content string) (lines []*Line, err error) {
 
 func parseLine(words []string) (*Line, error) {
 	if len(words) < 4 || len(words) > 5 {
-		return nil, errors.New("allowed are NAME SCOPE TARGETS CREDENTIAL, and behind them expires=TIME")
+		return nil, errors.New("allowed: NAME SCOPE TARGETS CREDENTIAL, and behind them expires=TIME")
 	}
 	l := &Line{Name: words[0], text: strings.Join(words, " ")}
 	var scope, targets, credential, expires error
@@ -91,7 +91,7 @@ func parseExpires(word string) (at time.Time, err error) {
 		at, err = time.Parse(time.RFC3339, text)
 	}
 	if !is || err != nil || at.IsZero() {
-		return at, errors.New("not an option; allowed is expires=2027-01-01, which is 0:00 UTC, or expires=2027-01-01T12:00:00Z")
+		return at, errors.New("not an option; allowed: expires=2027-01-01, which is 0:00 UTC, or expires=2027-01-01T12:00:00Z")
 	}
 	return at, nil
 }
@@ -104,18 +104,18 @@ func parseCredential(word string) (how, credential string, err error) {
 	case kind == "token" && digestForm.MatchString(strings.ToLower(word)):
 		return kind, strings.ToLower(word), nil
 	case kind == "token" || strings.HasPrefix(word, "jobd_"):
-		return "", "", errors.New("not a token's digest; allowed is token:sha256:HEX, which jobctl token check makes of a token")
+		return "", "", errors.New("not a token's digest; allowed: token:sha256:HEX, which jobctl token check makes of a token")
 	case kind == "cert" && value != "" && !strings.Contains(value, "*"):
 		return "certificate", word, nil
 	case kind == "cert":
-		return "", "", errors.New("not a certificate's name; allowed is cert:NAME, a DNS name (subjectAltName) without wildcards")
+		return "", "", errors.New("not a certificate's name; allowed: cert:NAME, a DNS name (subjectAltName) without wildcards")
 	case kind == "proxy" && value != "":
 		return kind, word, nil
 	case kind == "uid":
 		uid, err := uidOf(value)
 		return kind, "uid:" + uid, err
 	}
-	return "", "", errors.New("not a credential; allowed are token:sha256:HEX, cert:NAME, uid:ACCOUNT, proxy:USER and localhost")
+	return "", "", errors.New("not a credential; allowed: token:sha256:HEX, cert:NAME, uid:ACCOUNT, proxy:USER and localhost")
 }
 
 // uidOf is the number of an account that is given by its name or number.
@@ -126,7 +126,7 @@ func uidOf(account string) (string, error) {
 	}
 	known, err := user.Lookup(account)
 	if errors.As(err, new(user.UnknownUserError)) {
-		return "", errors.New("not an account of this host; allowed are uid:NAME with a name of /etc/passwd, and uid:NUMBER")
+		return "", errors.New("not an account of this host; allowed: uid:NAME with a name of /etc/passwd, and uid:NUMBER")
 	} else if err != nil {
 		return "", fmt.Errorf("the account can't be looked up: %w", err)
 	}

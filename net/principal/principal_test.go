@@ -142,7 +142,7 @@ func TestScopes(t *testing.T) {
 		t.Error("Has is not about one of the rights")
 	}
 	for _, word := range []string{"", "Admin", "admin+worker", "root", "run ", "write"} {
-		if s, err := principal.ParseScope(word); err == nil || !strings.Contains(err.Error(), "allowed are status, read") {
+		if s, err := principal.ParseScope(word); err == nil || !strings.Contains(err.Error(), "allowed: status, read") {
 			t.Errorf("%q is %s, %v", word, s, err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestTargets(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", ",", "mail,", ",mail", "*,mail", "mail,*", "mail*", "*mail", "a*b", "/*", "**", "a/**", "a*/*", "a b", "a\x00", "a\xff", "a#b", "a\u202eb"} {
-		if targets, err := principal.ParseTargets(text); err == nil || !strings.Contains(err.Error(), "allowed are") {
+		if targets, err := principal.ParseTargets(text); err == nil || !strings.Contains(err.Error(), "allowed:") {
 			t.Errorf("%q is %s, %v", text, targets, err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestTokens(t *testing.T) {
 		met[token] = true
 	}
 	for _, name := range []string{"", "password", strings.Repeat("a", 65), "a b", "a\n", "ä", "a/b", "#a"} {
-		if token, _, err := principal.NewToken(name); err == nil || !strings.Contains(err.Error(), "not a name; allowed are") {
+		if token, _, err := principal.NewToken(name); err == nil || !strings.Contains(err.Error(), "not a name; allowed:") {
 			t.Errorf("%q has the token %s, %v", name, token, err)
 		}
 	}

@@ -193,7 +193,7 @@ func TestExpiry(t *testing.T) {
 			w.k.UID(1)
 		}
 		if told := w.told(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "it\" principal=a") ||
-			!strings.Contains(told, "msg=\"a client used a credential that has expired: give its line another expires=\" principal=a credential=uid\n") {
+			!strings.Contains(told, "msg=\"a client used a credential that has expired: renew its expires=\" principal=a credential=uid\n") {
 			w.t.Errorf("told was: %s", told)
 		}
 		w.looks(5)

@@ -40,7 +40,7 @@ func ParseScope(word string) (Scope, error) {
 			return s.all, nil
 		}
 	}
-	return 0, errors.New("not a scope; allowed are status, read, submit, run, admin and worker")
+	return 0, errors.New("not a scope; allowed: status, read, submit, run, admin and worker")
 }
 
 // Has tells whether one of the rights in need is in s.
@@ -70,7 +70,7 @@ func ParseTargets(text string) (Targets, error) {
 		return name == "" || strings.ContainsFunc(name, unfit)
 	})
 	if odd && text != "*" {
-		return Targets{}, errors.New("not a list of targets; allowed are NAME,NAME, with NAME/* for all below NAME/, and * alone for all")
+		return Targets{}, errors.New("not a list of targets; allowed: NAME,NAME, with NAME/* for all below NAME/, and * alone for all")
 	}
 	return Targets{names}, nil
 }

@@ -29,7 +29,7 @@ func IsWord(text string) bool { return nameForm.MatchString(text) }
 // checkName tells why a principal can't have a name.
 func checkName(name string) error {
 	if !nameForm.MatchString(name) || name == "password" {
-		return errors.New("not a name; allowed are 1 to 64 of A-Z, a-z, 0-9 and . _ -, save the word password")
+		return errors.New("not a name; allowed: 1 to 64 of A-Z, a-z, 0-9 and . _ -, save the word password")
 	}
 	return nil
 }

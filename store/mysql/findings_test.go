@@ -231,7 +231,7 @@ func TestFindingsWithoutAStatement(t *testing.T) {
 			shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"),
 			"column id (varchar(20)) must be a whole number", store.Fault,
 		},
-		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet, 1048576 bytes, is too small for stdout and stderr of max_output_buffer, 1048576 bytes each", store.Warning},
+		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet (1048576 bytes) is too small for stdout and stderr of max_output_buffer (1048576 bytes) each", store.Warning},
 	} {
 		config := newDatabaseOn(t, c.server, c.table).config()
 		config.MaxOutput = 1 << 20

@@ -104,6 +104,6 @@ func (t *Table) judgeColumns(found *inspection) {
 	needed.Judge(&found.Findings, found.Columns)
 	if need := 2*t.config.MaxOutput + 2*statementOverhead; t.config.MaxOutput > 0 && found.packet < need {
 		found.Warn(fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, and in the server's configuration", (2*need/1024+1)*1024),
-			"the server's max_allowed_packet, %d bytes, is too small for stdout and stderr of max_output_buffer, %d bytes each: output is cut", found.packet, t.config.MaxOutput)
+			"the server's max_allowed_packet (%d bytes) is too small for stdout and stderr of max_output_buffer (%d bytes) each: output is cut", found.packet, t.config.MaxOutput)
 	}
 }

@@ -161,7 +161,7 @@ func (g *greeted) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-var errSHA256 = errors.New("the server asks for the password by sha256_password, which mysql_tls = preferred does not send to a server that may be another one: set mysql_tls = verify, or give the account caching_sha2_password")
+var errSHA256 = errors.New("the server asks for sha256_password, and mysql_tls = preferred sends no such password to an unverified server: set mysql_tls = verify, or give the account caching_sha2_password")
 
 // wantsKey is what a refusal may come from where the server can't be asked for its key.
 const wantsKey = "; if user and password are right, the account may be one of caching_sha2_password, whose password is not " +

@@ -213,9 +213,9 @@ func (c Config) name() (name, error) {
 	case c.Host == "":
 		return name{}, errors.New("the host is empty: a name, an address or a socket's path is needed")
 	case n.database == "":
-		return name{}, errors.New("the database is empty: name it, or write the table as database.name")
+		return name{}, errors.New("no database is named: set it, or write the table as database.name")
 	case n.table == "":
-		return name{}, errors.New("the table's name is empty: allowed are name and database.name")
+		return name{}, errors.New("the table's name is empty: allowed: name and database.name")
 	}
 	return n, nil
 }

@@ -70,7 +70,7 @@ func pageRows() (rows []row) {
 func pageSpeed(p *program) (readings []reading) {
 	size, known := pageSizes[os.Getenv("BENCH_PAGE")]
 	if !known {
-		p.Fatal("BENCH_PAGE is not known; allowed is full, or nothing")
+		p.Fatal("BENCH_PAGE is not known; allowed: full, or nothing")
 	}
 	b := startPage(p, size)
 	for _, path := range pageScreens {

@@ -190,7 +190,7 @@ func TestTailThroughTheMaster(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", args, got, want)
 		}
 	}
-	const ofRow = "jobctl: job 9: no journal that was asked tells of its end; this is what its row has\n"
+	const ofRow = "jobctl: job 9: no journal that was read has its end; this is from its row\n"
 	check.Equal(t, jobctl(t, master, "--master", "tail", "9"), (ran{"", ofRow, 0}), "a job that only its row knows")
 	for _, args := range []string{"tail", "tail 0", "tail 1 2", "tail -n -5 1", "tail a:"} {
 		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 2 {

@@ -507,7 +507,7 @@ func TestAWorkerIsWhoItSays(t *testing.T) {
 	master := harness.StartMaster(t, p.settings())
 	for data, want := range map[string]string{
 		`{"name":"node-7","targets":["mail","reports/a"]}`: `"ok"`,
-		`{"name":"node-8","targets":["mail"]}`:             "error: node-7 may register under its own name only, not as node-8: give the worker that name, or the token of its own line",
+		`{"name":"node-8","targets":["mail"]}`:             "error: node-7 may register under its own name only, not as node-8: rename the worker, or give it the token of its own line",
 		`{"name":"node-7","targets":["mail","billing"]}`:   "error: node-7 may serve mail,reports/*, not billing",
 		`{"name":"node-7","targets":["reports"]}`:          "error: node-7 may serve mail,reports/*, not reports",
 	} {

@@ -100,12 +100,12 @@ func parse(args []string) (order, error) {
 	o.archs, o.formats = strings.Split(*archs, ","), strings.Split(*formats, ",")
 	for _, format := range o.formats {
 		if !slices.Contains([]string{"deb", "rpm", "tar"}, format) {
-			return o, fmt.Errorf("--format %q: allowed are deb, rpm and tar", format)
+			return o, fmt.Errorf("--format %q: allowed: deb, rpm and tar", format)
 		}
 	}
 	for _, arch := range o.archs {
 		if !slices.Contains([]string{"amd64", "arm64"}, arch) {
-			return o, fmt.Errorf("--arch %q: allowed are amd64 and arm64", arch)
+			return o, fmt.Errorf("--arch %q: allowed: amd64 and arm64", arch)
 		}
 	}
 	for _, path := range []*string{&o.root, &o.out} {
@@ -116,7 +116,7 @@ func parse(args []string) (order, error) {
 		*path = absolute
 	}
 	if _, err := strconv.ParseUint(o.release, 10, 16); err != nil {
-		return o, fmt.Errorf("--release %q: allowed is a number", o.release)
+		return o, fmt.Errorf("--release %q: allowed: a number", o.release)
 	}
 	return o, errors.Join(o.readVersion(), o.readTime(*epoch))
 }
@@ -143,7 +143,7 @@ func (o *order) readTime(epoch string) error {
 	if epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil || seconds < 0 {
-			return fmt.Errorf("--epoch %q: allowed are seconds since 1970", epoch)
+			return fmt.Errorf("--epoch %q: allowed: seconds since 1970", epoch)
 		}
 		o.time = time.Unix(seconds, 0).UTC()
 		return nil

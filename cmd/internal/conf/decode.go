@@ -53,7 +53,7 @@ func Bool(field *bool) Decode {
 		if slices.Contains([]string{"1", "true", "0", "false", ""}, text) {
 			return nil
 		}
-		return Odd("its value counts as false; allowed are 1 and true, 0 and false")
+		return Odd("its value counts as false; allowed: 1 and true, 0 and false")
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Set) parseFile(r io.Reader, _ func(name, value string) error) error {
 	defer func() { s.place = place{} }()
 	content, err := io.ReadAll(io.LimitReader(r, mostBytes+1))
 	if err == nil && len(content) > mostBytes {
-		err = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
+		err = fmt.Errorf("it is longer than %d MiB; allowed: a file of lines: key = value", mostBytes>>20)
 	}
 	for e := range entries(string(content)) {
 		if e.bad != "" {
@@ -62,7 +62,7 @@ func (s *Set) isRepeated(setting *Setting, e entry) bool {
 	at := e.section + "\n" + setting.key
 	first, repeated := s.lines[at]
 	if repeated && setting.isListed() {
-		s.badLine(e, "%s: the same name as in line %d; allowed is each name once", setting.key, first.line)
+		s.badLine(e, "%s: the same name as in line %d; allowed: each name once", setting.key, first.line)
 		return true
 	}
 	if repeated && first.value != e.value {
@@ -89,7 +89,7 @@ func (s *Set) find(e entry) *Setting {
 		if _, err := strconv.Atoi(e.value); err == nil && !e.alone {
 			quoted = fmt.Sprintf(", or quotes around it where it is a name of [%s]", e.section)
 		}
-		s.badLine(e, "the key %s stands in the section [%s]; allowed is the place above it%s", e.key, e.section, quoted)
+		s.badLine(e, "the key %s stands in the section [%s]; allowed: the place above it%s", e.key, e.section, quoted)
 		return nil
 	}
 	var setting *Setting
@@ -99,11 +99,11 @@ func (s *Set) find(e entry) *Setting {
 	}
 	switch {
 	case setting == nil && inOther && !e.alone:
-		s.badLine(e, "the key %s stands in the section [%s]; allowed is the place above all sections", e.key, e.section)
+		s.badLine(e, "the key %s stands in the section [%s]; allowed: the place above all sections", e.key, e.section)
 	case e.alone && prefix != "":
-		s.badLine(e, "a line without a = in the section [%s]; allowed is %s = value", e.section, map[bool]string{true: "name", false: "key"}[listed])
+		s.badLine(e, "a line without a = in the section [%s]; allowed: %s = value", e.section, map[bool]string{true: "name", false: "key"}[listed])
 	case e.alone && setting != nil && setting.isListed():
-		s.badLine(e, "a name of a section without a =; allowed is name = value")
+		s.badLine(e, "a name of a section without a =; allowed: name = value")
 	case setting == nil || e.alone && strings.ContainsAny(e.key, " \t:"):
 		s.warnUnknown(e, prefix)
 	default:
@@ -147,7 +147,7 @@ func (s *Set) head(e entry) (prefix string, listed, known bool) {
 	prefix = word + "." + name + "."
 	if e.key == "" {
 		if line := s.heads[prefix]; line > 0 {
-			s.badLine(e, "[%s %s]: it begins in line %d already; allowed is each section once", word, name, line)
+			s.badLine(e, "[%s %s]: it begins in line %d already; allowed: each section once", word, name, line)
 		} else {
 			s.heads[prefix] = e.line
 		}
@@ -161,11 +161,11 @@ func (s *Set) sectionName(word, text string) (name, bad string) {
 	name, behind := text, ""
 	if text[0] == '"' || text[0] == '\'' {
 		if name, behind, bad = quotedName(text); bad == "" && strings.TrimSpace(behind) != "" {
-			bad = "text between the closing quote and the ]; allowed is the whole name in quotes"
+			bad = "text between the closing quote and the ]; allowed: the whole name in quotes"
 		}
 	}
 	if bad == "" && strings.Contains(name, "=") {
-		bad = "not a name; allowed is any text without ="
+		bad = "not a name; allowed: any text without ="
 	}
 	for _, d := range s.table {
 		if bad == "" && d.section() == word && d.isFree() && strings.Contains(name+".", d.parts[1]) {

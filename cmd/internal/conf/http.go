@@ -20,7 +20,7 @@ type HTTP struct {
 	ReadOnly   bool     // nobody changes anything over HTTP
 }
 
-var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (all addresses of this host are 0.0.0.0), or the absolute path of a unix socket")
+var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (0.0.0.0 for all addresses of this host), or the absolute path of a unix socket")
 
 // Register registers the keys.
 func (h *HTTP) Register(set *Set) {
@@ -28,7 +28,7 @@ func (h *HTTP) Register(set *Set) {
 	set.Add("http_hosts", "", "further names of the host, with commas, by which browsers may ask", list(&h.Hosts, func(name string) (string, error) {
 		return name, Host(&name, "http_listen")(name)
 	}))
-	set.Add("http_client_cert", "no", "certificates count over HTTP, too", YesNo(&h.ClientCert)).Switch()
+	set.Add("http_client_cert", "no", "accept client certificates over HTTP", YesNo(&h.ClientCert)).Switch()
 	set.Add("http_user_header", "", "the header in which `http_proxy` names who asks", header(&h.UserHeader))
 	set.Add("http_proxy", "", "[proxies](security.md#over-http) that are believed, with commas: `uid:ACCOUNT`, `cert:NAME`", list(&h.Proxies, proxy))
 	set.Add("http_read_only", "no", "nobody changes anything over HTTP", YesNo(&h.ReadOnly)).Switch()
@@ -118,11 +118,11 @@ func (h *HTTP) AsksForCertificates() bool {
 func (h *HTTP) Validate(set *Set, daemon *Listen) {
 	h.validateWho(set, daemon)
 	if h.Network == "tcp" && h.Address == daemon.Address() && daemon.Port != 0 { // in other words it ends the start
-		set.Bad("http_listen", "host and port are the same; allowed is another port")
+		set.Bad("http_listen", "host and port are the same; allowed: another port")
 		return
 	}
 	if h.Network == "unix" && h.Address == daemon.Unix {
-		set.Bad("http_listen", "listen_unix is the same; allowed is another path")
+		set.Bad("http_listen", "listen_unix is the same; allowed: another path")
 	}
 	if host, _, _ := net.SplitHostPort(h.Address); h.Network != "tcp" || isLoopback(host) {
 		return

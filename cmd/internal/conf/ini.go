@@ -50,7 +50,7 @@ func entries(text string) iter.Seq[entry] {
 	}
 }
 
-const errNUL = "a NUL byte; allowed is text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"
+const errNUL = "a NUL byte; allowed: text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"
 
 // parseLine tells what a line within section says. What is bad is told without
 // the line's text: it may hold a password. A key in quotes is what stands between them. A key alone
@@ -64,7 +64,7 @@ func parseLine(text, section string) (e entry) {
 	if text[0] == '[' {
 		name, rest, closed := cutHead(text[1:])
 		if !closed || name == "" || !isCommentOrEmpty(rest) {
-			e.bad = "not a section; allowed is [name] alone in a line"
+			e.bad = "not a section; allowed: [name] alone in a line"
 			return e
 		}
 		e.section = name
@@ -75,7 +75,7 @@ func parseLine(text, section string) (e entry) {
 		e.key, value, e.bad = quotedName(text)
 		behind := strings.TrimSpace(value)
 		if value, isPair = strings.CutPrefix(behind, "="); e.bad == "" && !isPair && !isCommentOrEmpty(behind) {
-			e.bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", text[0])
+			e.bad = fmt.Sprintf("text between the closing quote %c and the =; allowed: the whole name in quotes", text[0])
 		}
 	} else if e.key, value, isPair = strings.Cut(text, "="); isPair {
 		e.key = strings.TrimSpace(e.key)
@@ -83,7 +83,7 @@ func parseLine(text, section string) (e entry) {
 		e.key = new(entry).decoded(text)
 	}
 	if e.key == "" && e.bad == "" {
-		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
+		e.bad = "not understood; allowed: key = value, [section], and comments from ; or #"
 	}
 	if e.bad != "" {
 		return entry{section: section, bad: e.bad}
@@ -118,14 +118,14 @@ func quotedName(text string) (name, rest, bad string) {
 	quote := text[0]
 	end := closingQuote(text, quote)
 	if end < 0 {
-		return "", "", fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+		return "", "", fmt.Sprintf("a quote %c is not closed; allowed: a name between two of them", quote)
 	}
 	name = text[1:end]
 	if quote == '"' && json.Unmarshal([]byte(text[:end+1]), &name) != nil {
-		return "", "", `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
+		return "", "", `a \ that begins no escape; in double quotes allowed: the escapes of JSON, a backslash itself is \\`
 	}
 	if name == "" || strings.Contains(name, "=") || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", "", "not a name; allowed is any text but an empty one, without = and control characters"
+		return "", "", "not a name; allowed: any text but an empty one, without = and control characters"
 	}
 	return name, text[end+1:], ""
 }
@@ -146,7 +146,7 @@ func (e *entry) decoded(text string) (value string) {
 		case alone && json.Unmarshal([]byte(text[:end+1]), &value) == nil:
 			return value
 		}
-		e.odd = fmt.Sprintf("its %c is part of the value; allowed are quotes around the whole value, and in double quotes the escapes of JSON", quote)
+		e.odd = fmt.Sprintf("its %c is part of the value; allowed: quotes around the whole value, and in double quotes the escapes of JSON", quote)
 		if e.mayBeMeant = end > 0 && !alone; len(text) > 1 && text[len(text)-1] == quote {
 			return text // taken as it stands
 		}
@@ -207,5 +207,5 @@ func oddComment(text string, at int) (odd string, ofSecrets bool) {
 	if ofSecrets && !goesOn {
 		return "", false
 	}
-	return fmt.Sprintf("it ends before its %c, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at]), ofSecrets
+	return fmt.Sprintf("it ends before its %c, with which a comment begins; allowed: quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at]), ofSecrets
 }

@@ -22,13 +22,13 @@ func said(text string) (all []entry) {
 }
 
 func notClosed(quote rune) string {
-	return fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+	return fmt.Sprintf("a quote %c is not closed; allowed: a name between two of them", quote)
 }
 
 func TestReadINILines(t *testing.T) {
 	t.Parallel()
-	const notUnderstood = "not understood; allowed are key = value, [section], and comments from ; or #"
-	const noSection = "not a section; allowed is [name] alone in a line"
+	const notUnderstood = "not understood; allowed: key = value, [section], and comments from ; or #"
+	const noSection = "not a section; allowed: [name] alone in a line"
 	for name, test := range map[string]struct {
 		text string
 		want []entry
@@ -44,7 +44,7 @@ func TestReadINILines(t *testing.T) {
 			{line: 1, key: "a", value: "1"}, {line: 1, key: "b", value: "2"}, {line: 2, section: "s"}, {line: 2, section: "s", key: "c", value: "3"},
 		}},
 		"NUL bytes": {"a = 1\x00", []entry{
-			{line: 1, bad: "a NUL byte; allowed is text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"},
+			{line: 1, bad: "a NUL byte; allowed: text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"},
 		}},
 		"carriage returns":   {"a = 1\r\n\r\nb = \"2\"\r\n", []entry{{line: 1, key: "a", value: "1"}, {line: 3, key: "b", value: "2"}}},
 		"equals in a value":  {"a = b=c=d", []entry{{line: 1, key: "a", value: "b=c=d"}}},
@@ -90,13 +90,13 @@ func TestReadINILines(t *testing.T) {
 				{line: 4, bad: notClosed('"')},
 			},
 		},
-		"text behind a quoted name": {`"q" r = 1`, []entry{{line: 1, bad: `text between the closing quote " and the =; allowed is the whole name in quotes`}}},
-		"a wrong escape in a name":  {`"\q" = 1`, []entry{{line: 1, bad: `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`}}},
+		"text behind a quoted name": {`"q" r = 1`, []entry{{line: 1, bad: `text between the closing quote " and the =; allowed: the whole name in quotes`}}},
+		"a wrong escape in a name":  {`"\q" = 1`, []entry{{line: 1, bad: `a \ that begins no escape; in double quotes allowed: the escapes of JSON, a backslash itself is \\`}}},
 		"an empty name, or one with =": {
 			"\"\" = 1\n'a=b' = 1",
 			[]entry{
-				{line: 1, bad: "not a name; allowed is any text but an empty one, without = and control characters"},
-				{line: 2, bad: "not a name; allowed is any text but an empty one, without = and control characters"},
+				{line: 1, bad: "not a name; allowed: any text but an empty one, without = and control characters"},
+				{line: 2, bad: "not a name; allowed: any text but an empty one, without = and control characters"},
 			},
 		},
 		"references are not resolved": {"a = %(b)s\nb = 1", []entry{{line: 1, key: "a", value: "%(b)s"}, {line: 2, key: "b", value: "1"}}},

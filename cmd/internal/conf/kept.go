@@ -53,7 +53,7 @@ func (s *Set) readKept() {
 		case mine > files:
 			continue
 		case mine == files:
-			s.Bad(file.key, setting.key+" is given, too; allowed is one of the two")
+			s.Bad(file.key, setting.key+" is given, too; allowed: one of the two")
 			continue
 		}
 		password, err := s.kept(file.text)
@@ -99,7 +99,7 @@ func (s *Set) kept(path string) (password string, err error) {
 }
 
 // notUTF8 is about a password that no client could send: messages are in UTF-8.
-const notUTF8 = "it is not in UTF-8; allowed is a password in UTF-8"
+const notUTF8 = "it is not in UTF-8; allowed: a password in UTF-8"
 
 // onlyLine is the one line of a file. Its end is no part of it, and neither is a byte order mark.
 func onlyLine(file *os.File) (string, error) {
@@ -109,7 +109,7 @@ func onlyLine(file *os.File) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", errors.New("it is not a regular file; allowed is a regular file, or a link to one")
+		return "", errors.New("it is not a regular file; allowed: a regular file, or a link to one")
 	case info.Mode().Perm()&others != 0:
 		return "", fmt.Errorf("everybody on this host can read or change it (mode %04o); %s", info.Mode().Perm(), closing(file.Name()))
 	}
@@ -121,7 +121,7 @@ func onlyLine(file *os.File) (string, error) {
 	line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	switch {
 	case len(line) == 0 || len(line) > mostKept || bytes.ContainsAny(line, "\n\r\x00"):
-		return "", fmt.Errorf("it is empty, or longer than a line of %d bytes; allowed is a password in one line", mostKept)
+		return "", fmt.Errorf("the password must be one line of 1 to %d bytes", mostKept)
 	case !utf8.Valid(line):
 		return "", errors.New(notUTF8)
 	}
@@ -134,9 +134,9 @@ func (s *Set) keptAt(path string) (string, error) {
 	case filepath.IsAbs(path):
 		return path, nil
 	case !filepath.IsLocal(path):
-		return "", fmt.Errorf("%q is not allowed; allowed is a path that begins with /, or the name of a credential", path)
+		return "", fmt.Errorf("%q is not allowed; allowed: a path that begins with /, or the name of a credential", path)
 	case s.credentials == "":
-		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; beside a unit that runs: %s=/run/credentials/%s.service; allowed is a path that begins with /", path, credentials, credentials, s.program.Name)
+		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; beside a unit that runs: %s=/run/credentials/%s.service; allowed: a path that begins with /", path, credentials, credentials, s.program.Name)
 	}
 	return filepath.Join(s.credentials, path), nil
 }

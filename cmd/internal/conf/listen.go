@@ -24,7 +24,7 @@ type Listen struct {
 // Register registers the keys.
 func (l *Listen) Register(set *Set) {
 	set.Group("Clients")
-	set.Add("host", "", "address or name to listen on; `::` is every address", Host(&l.Host, "port")).Without("required, but for `listen_unix` alone")
+	set.Add("host", "", "address or name to listen on; `::` is every address", Host(&l.Host, "port")).Without("required without `listen_unix`")
 	set.Add("port", "", "port to listen on; 0: any free one", Int(&l.Port, 0, 65535)).Without("required with `host`")
 	set.Add("listen_unix", "", "absolute path of a [unix socket](security.md#unix-sockets) (mode 0660), beside or in place of `host` and `port`", Socket(&l.Unix))
 	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()

@@ -35,7 +35,7 @@ func (s *Set) readFile() error {
 	case s.missing, s.path == os.DevNull:
 		return nil
 	case err == nil && !info.Mode().IsRegular():
-		s.bad("config %s: it is not a regular file; allowed is one, a link to one, or /dev/null for none, and nothing else: no folder, no pipe, no device", s.path)
+		s.bad("config %s: it is not a regular file; allowed: one, a link to one, or /dev/null for none, and nothing else: no folder, no pipe, no device", s.path)
 		return nil
 	}
 	if err := ff.Parse(s.flags, nil, ff.WithConfigFile(s.path), ff.WithConfigFileParser(s.parseFile)); err != nil {

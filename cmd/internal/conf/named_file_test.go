@@ -29,7 +29,7 @@ func TestFiles(t *testing.T) {
 		"an absent file by flag":           {args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
 		"an absent file by the variable":   {environ: []string{"TESTD_CONFIG=" + absent}, want: "config " + absent + ": no such file"},
 		"an absent file by flag, default":  {standard: absent, args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
-		"a folder":                         {args: []string{"--config", folder}, want: "config " + folder + ": it is not a regular file; allowed is one"},
+		"a folder":                         {args: []string{"--config", folder}, want: "config " + folder + ": it is not a regular file; allowed: one"},
 		"a key in the place of a flag":     {args: []string{"--mysql_host=hunter2"}, want: "unknown flag --mysql_host; the nearest known one is --mysql-host"},
 		"unknown flag":                     {args: []string{"--mysql-hots=x"}, want: "unknown flag --mysql-hots; the nearest known one is --mysql-host"},
 		"flag without its value":           {args: []string{"--port"}, want: "flag needs an argument: -port"},

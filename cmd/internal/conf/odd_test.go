@@ -37,12 +37,12 @@ func parse(t *testing.T, text, secret string, args, environ []string) (path stri
 func TestOddLinesAreWarnings(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	const inside = "allowed are quotes around the whole value"
+	const inside = "allowed: quotes around the whole value"
 	for name, test := range map[string]struct {
 		text string
 		want []string // after file and colon
 	}{
-		"a boolean that is a word":                {"always_allow = yes", []string{"1: always_allow: its value counts as false; allowed are 1 and true, 0 and false"}},
+		"a boolean that is a word":                {"always_allow = yes", []string{"1: always_allow: its value counts as false; allowed: 1 and true, 0 and false"}},
 		"a boolean in capitals":                   {"always_allow = TRUE", []string{"1: always_allow: its value counts as false"}},
 		"a boolean":                               {"always_allow = 0", nil},
 		"a hash cuts a password":                  {"password = hunter2#x", []string{"1: password: it ends before its #, with which a comment begins; " + inside + ", or blanks before and behind the # of a comment"}},
@@ -95,22 +95,22 @@ func TestOddLinesAreRefused(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	for name, test := range map[string]struct{ text, want string }{
-		"UTF-16":                            {"h\x00o\x00\n\x00x\x00", ":1: a NUL byte; allowed is text in UTF-8"},
-		"a password below the targets":      {"[targets]\na = 1\npassword = hunter2", ":3: the key password stands in the section [targets]; allowed is the place above it"},
-		"a number below the targets":        {"[targets]\nport = 80", ":2: the key port stands in the section [targets]; allowed is the place above it, or quotes around it where it is a name of [targets]"},
+		"UTF-16":                            {"h\x00o\x00\n\x00x\x00", ":1: a NUL byte; allowed: text in UTF-8"},
+		"a password below the targets":      {"[targets]\na = 1\npassword = hunter2", ":3: the key password stands in the section [targets]; allowed: the place above it"},
+		"a number below the targets":        {"[targets]\nport = 80", ":2: the key port stands in the section [targets]; allowed: the place above it, or quotes around it where it is a name of [targets]"},
 		"a variable below the targets":      {"[targets]\nlauncher.env.A = hunter2", ":2: the key launcher.env.A stands in the section [targets]"},
 		"a switch below the targets":        {"[targets]\nalways_allow", ":2: the key always_allow stands in the section [targets]"},
-		"a misspelt one below the targets":  {"[targets]\npasword = hunter2", ":2: targets.pasword: its value is not allowed; allowed is a whole number from 1 to 99"},
-		"something else below the targets":  {"[targets]\nhunter2", ":2: a line without a = in the section [targets]; allowed is name = value"},
-		"a number with a unit":              {"port = 80k", `:1: port: "80k" is not allowed; allowed is a whole number from 1 to 65535`},
-		"a concurrency as a power of ten":   {"[targets]\na = 1e3", ":2: targets.a: its value is not allowed; allowed is a whole number from 1 to 99"},
+		"a misspelt one below the targets":  {"[targets]\npasword = hunter2", ":2: targets.pasword: its value is not allowed; allowed: a whole number from 1 to 99"},
+		"something else below the targets":  {"[targets]\nhunter2", ":2: a line without a = in the section [targets]; allowed: name = value"},
+		"a number with a unit":              {"port = 80k", `:1: port: "80k" is not allowed; allowed: a whole number from 1 to 65535`},
+		"a concurrency as a power of ten":   {"[targets]\na = 1e3", ":2: targets.a: its value is not allowed; allowed: a whole number from 1 to 99"},
 		"a negative concurrency":            {"[targets]\na = -1", `:2: targets.a: "-1" is not allowed`},
 		"a concurrency of nothing":          {"[targets]\na = 0", `:2: targets.a: "0" is not allowed`},
 		"an empty name":                     {"[targets]\n = 1", ":2: not understood"},
 		"an empty name in quotes":           {"[targets]\n\"\" = 1", ":2: not a name"},
 		"two lines in one":                  {"port = 80 password = hunter2", ":1: port: its value is not allowed"},
 		"a control character in the name":   {"[targets]\n\"a\\u0007\" = 1", ":2: not a name"},
-		"a target twice, without its quote": {"[targets]\na = 1\n\"a\" = 2", ":3: targets.a: the same name as in line 2; allowed is each name once"},
+		"a target twice, without its quote": {"[targets]\na = 1\n\"a\" = 2", ":3: targets.a: the same name as in line 2; allowed: each name once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

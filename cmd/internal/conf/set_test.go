@@ -154,12 +154,12 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	set.Require(" for a reason", "password")
 	err := set.Err()
 	want := []string{
-		path + ":5: not a section; allowed is [name] alone in a line",
-		path + `:1: port: "70800" is not allowed; allowed is a whole number from 1 to 65535`,
-		path + `:2: wait: "soon" is not allowed; allowed is seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least 0s`,
-		`environment TESTD_SIZE: size: "2GiB" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1048576`,
-		`flag --mode: mode: "ask" is not allowed; allowed is one of: fail, requeue`,
-		path + `:4: targets.a/b: "0" is not allowed; allowed is a whole number from 1 to 99`,
+		path + ":5: not a section; allowed: [name] alone in a line",
+		path + `:1: port: "70800" is not allowed; allowed: a whole number from 1 to 65535`,
+		path + `:2: wait: "soon" is not allowed; allowed: seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least 0s`,
+		`environment TESTD_SIZE: size: "2GiB" is not allowed; allowed: bytes, or a size such as 16MiB, from 1 to 1048576`,
+		`flag --mode: mode: "ask" is not allowed; allowed: one of: fail, requeue`,
+		path + `:4: targets.a/b: "0" is not allowed; allowed: a whole number from 1 to 99`,
 		"password: required for a reason; give it in " + path + ", as --password or as TESTD_PASSWORD",
 	}
 	if diff := cmp.Diff(strings.Join(want, "\n"), fmt.Sprint(err)); diff != "" {
@@ -253,7 +253,7 @@ func TestProfilesOfAFile(t *testing.T) {
 	}{
 		"":    {want: read{"above", "p w", 1, 5 * time.Second}},
 		"a":   {want: read{Host: "of-a", Port: 3, Wait: 7 * time.Second}, warnings: []string{path + ":8: unknown key hots is not used; the nearest known one is host"}},
-		"c d": {want: read{Host: "none", Wait: 5 * time.Second}, err: path + `:14: port: "x" is not allowed; allowed is a whole number from 1 to 9`},
+		"c d": {want: read{Host: "none", Wait: 5 * time.Second}, err: path + `:14: port: "x" is not allowed; allowed: a whole number from 1 to 9`},
 		"d":   {want: read{Host: "none", Wait: 5 * time.Second}, err: "there is no profile @d in " + path + "; there are: @a, @b, @c d"},
 		"bb":  {want: read{Host: "none", Wait: 5 * time.Second}, err: "there is no profile @bb in " + path + "; the nearest known one is @b; there are: @a, @b, @c d"},
 	} {
@@ -380,20 +380,20 @@ func TestWrongPasswordFiles(t *testing.T) {
 	}{
 		"missing":                   {file: "password_file = " + dir + "/none", want: ":1: password_file: " + dir + "/none: no such file"},
 		"a missing credential":      {file: "password_file = none", environ: in, want: ": no such file; the unit's LoadCredential puts it there, under this name"},
-		"empty":                     {file: "password_file = " + keep(t, dir, "empty", "\n", 0o600), want: "/empty: it is empty, or longer than a line of 4096 bytes; allowed is a password in one line"},
+		"empty":                     {file: "password_file = " + keep(t, dir, "empty", "\n", 0o600), want: "/empty: the password must be one line of 1 to 4096 bytes"},
 		"everybody reads it":        {file: "password_file = " + keep(t, dir, "open", "hunter2", 0o644), want: "/open: everybody on this host can read or change it (mode 0644); chmod o-rwx " + dir + "/open"},
 		"everybody writes it":       {file: "password_file = " + keep(t, dir, "written", "hunter2", 0o602), want: "everybody on this host can read or change it (mode 0602)"},
-		"two lines":                 {file: "password_file = " + keep(t, dir, "two", "hunter2\nhunter3\n", 0o600), want: "/two: it is empty, or longer than a line of 4096 bytes; allowed is a password in one line"},
-		"another encoding":          {file: "password_file = " + keep(t, dir, "latin", "hunt\xe9r2\n", 0o600), want: "/latin: it is not in UTF-8; allowed is"},
-		"a variable's encoding":     {environ: []string{"TESTD_PASSWORD=hunt\xe9r2"}, want: "it is not in UTF-8; allowed is"},
-		"a NUL":                     {file: "password_file = " + keep(t, dir, "nul", "hunter2\x00", 0o600), want: "/nul: it is empty, or longer than a line of 4096 bytes; allowed is a password in one line"},
-		"too long":                  {file: "password_file = " + keep(t, dir, "long", strings.Repeat("hunter2", 1000), 0o600), want: "/long: it is empty, or longer than a line of 4096 bytes; allowed is a password in one line"},
+		"two lines":                 {file: "password_file = " + keep(t, dir, "two", "hunter2\nhunter3\n", 0o600), want: "/two: the password must be one line of 1 to 4096 bytes"},
+		"another encoding":          {file: "password_file = " + keep(t, dir, "latin", "hunt\xe9r2\n", 0o600), want: "/latin: it is not in UTF-8; allowed:"},
+		"a variable's encoding":     {environ: []string{"TESTD_PASSWORD=hunt\xe9r2"}, want: "it is not in UTF-8; allowed:"},
+		"a NUL":                     {file: "password_file = " + keep(t, dir, "nul", "hunter2\x00", 0o600), want: "/nul: the password must be one line of 1 to 4096 bytes"},
+		"too long":                  {file: "password_file = " + keep(t, dir, "long", strings.Repeat("hunter2", 1000), 0o600), want: "/long: the password must be one line of 1 to 4096 bytes"},
 		"a folder":                  {file: "password_file = " + dir, want: dir + ": it is not a regular file"},
 		"a pipe":                    {file: "password_file = " + pipe, want: "/pipe: it is not a regular file"},
 		"no path":                   {file: "password_file =", want: `password_file: "" is not allowed`},
 		"a name without a folder":   {file: "password_file = password", want: `"password" is not allowed: a credential's name needs $CREDENTIALS_DIRECTORY, which systemd sets where the unit has LoadCredential; beside a unit that runs: CREDENTIALS_DIRECTORY=/run/credentials/testd.service; `},
-		"beyond the folder":         {file: "password_file = ../password", environ: in, want: `"../password" is not allowed; allowed is a path that begins with /, or the name of a credential`},
-		"both keys in the file":     {file: "password = hunter2\npassword_file = " + path, want: ":2: password_file: password is given, too; allowed is one of the two"},
+		"beyond the folder":         {file: "password_file = ../password", environ: in, want: `"../password" is not allowed; allowed: a path that begins with /, or the name of a credential`},
+		"both keys in the file":     {file: "password = hunter2\npassword_file = " + path, want: ":2: password_file: password is given, too; allowed: one of the two"},
 		"both keys as flags":        {args: []string{"--password=hunter2", "--password-file=" + path}, want: "flag --password-file: password_file: password is given, too"},
 		"both keys as variables":    {environ: []string{"TESTD_PASSWORD=hunter2", "TESTD_PASSWORD_FILE=" + path}, want: "environment TESTD_PASSWORD_FILE: password_file: password is given, too"},
 		"through what is no folder": {file: "password_file = " + path + "/x", want: path + "/x: not a directory"},

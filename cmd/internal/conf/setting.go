@@ -265,7 +265,7 @@ func (s *Setting) finish() {
 	case errors.As(problem, &odd):
 		s.set.Warn(s.key, odd.Error())
 	default:
-		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed is %v", s.shown(text), problem))
+		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed: %v", s.shown(text), problem))
 	}
 }
 

@@ -85,7 +85,7 @@ func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
 		t.On, t.Prefers = word == verify || word == preferred, word == preferred
 		return err
 	})
-	set.Add(prefix+"tls_ca", "", "a PEM file of the authorities that vouch for "+whom, NonEmpty(&t.CA)).Without("the system's")
+	set.Add(prefix+"tls_ca", "", "a PEM file of CA certificates to verify "+whom, NonEmpty(&t.CA)).Without("the system's")
 	set.Add(prefix+"tls_name", "", "the name that its certificate must have", NonEmpty(&t.Name)).Without("the host")
 	if shows {
 		set.Add(prefix+"tls_cert", "", "a file with a certificate that is shown to "+whom, NonEmpty(&t.Cert))

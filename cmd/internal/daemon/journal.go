@@ -47,9 +47,9 @@ func (c *Journal) Validate(set *conf.Set) {
 		return
 	}
 	if info, err := os.Stat(c.Log.ArchiveDir); err != nil {
-		set.Bad("journal_archive_dir", fmt.Sprintf("%v; allowed is a folder that exists", err))
+		set.Bad("journal_archive_dir", fmt.Sprintf("%v; allowed: a folder that exists", err))
 	} else if !info.IsDir() {
-		set.Bad("journal_archive_dir", c.Log.ArchiveDir+" is no folder; allowed is a folder that exists")
+		set.Bad("journal_archive_dir", c.Log.ArchiveDir+" is no folder; allowed: a folder that exists")
 	}
 }
 

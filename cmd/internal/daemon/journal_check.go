@@ -88,7 +88,7 @@ func couldWrite(dir string) (exists bool, err error) {
 		}
 		var system unix.Statfs_t
 		if unix.Statfs(at, &system) == nil && (system.Type == unix.PROC_SUPER_MAGIC || system.Type == unix.SYSFS_MAGIC) {
-			return false, fmt.Errorf("%s is the kernel's: no folder can be made there", at)
+			return false, fmt.Errorf("%s belongs to the kernel: no folder can be made there", at)
 		}
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			return false, &fs.PathError{Op: "write", Path: at, Err: err}

@@ -84,7 +84,7 @@ func TestUnusedFunctionsMakeRoom(t *testing.T) {
 		w.front.functions.swept = at
 	}
 	swept(time.Now().Add(time.Hour))
-	p.says("create function another\n", "ERR 1000 functions became targets already, which is the most while they have workers or jobs\r\n")
+	p.says("create function another\n", "ERR 1000 functions with workers or jobs are targets already, which is the most\r\n")
 	swept(time.Time{})
 	p.says("create function another\n", "OK\r\n")
 	if got := w.TargetNames(); !slices.Equal(got, []string{"another", "has a job", "has a worker"}) {

@@ -118,7 +118,7 @@ func (s *functions) Add(name, by string) error {
 	n := f.Slots(f.server.WorkersOf(name))
 	if !s.note(name, n) {
 		if s.sweep(); !s.note(name, n) {
-			return fmt.Errorf("%d functions became targets already, which is the most while they have workers or jobs", mostFound)
+			return fmt.Errorf("%d functions with workers or jobs are targets already, which is the most", mostFound)
 		}
 	}
 	err := f.Worker.FindTarget(name, n, *launcher(), by)

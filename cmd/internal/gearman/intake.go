@@ -409,7 +409,7 @@ func (in *intake) cancelLeft() {
 		}
 		_, err := in.front.Worker.Cancel(context.Background(), jobexec.CancelWish{IDs: ids, Rows: true, Unstarted: true, By: byClients})
 		if err != nil {
-			in.front.Logger.Warn("jobs whose clients are gone are not cancelled", "jobs", len(ids), "error", err)
+			in.front.Logger.Warn("jobs whose clients are gone could not be cancelled", "jobs", len(ids), "error", err)
 		}
 		in.mu.Lock()
 		in.leaving = in.leaving[len(ids):]

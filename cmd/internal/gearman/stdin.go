@@ -95,7 +95,7 @@ func (x fed) write(spec *jobexec.Spec) (file string, err error) {
 		if row.Size > longWorkload {
 			drop, some := x.front.server.Reserve(row.Size)
 			if !some {
-				return "", errors.New("there is no memory for it now")
+				return "", errors.New("not enough memory for it now")
 			}
 			defer drop()
 			if row, _, err = x.front.workload(spec.Job, x.front.MaxPacket); err != nil {
@@ -105,7 +105,7 @@ func (x fed) write(spec *jobexec.Spec) (file string, err error) {
 		w.bytes = row.Bytes
 	}
 	if spec.Account != nil {
-		return "", errors.New("another account (launcher.user) may not read it; have Gearman workers run the function")
+		return "", errors.New("the account of launcher.user can't read it; have Gearman workers run the function")
 	}
 	if err := os.MkdirAll(x.folder, 0o700); err != nil {
 		return "", err

@@ -200,7 +200,7 @@ func tryFile(path string) error {
 }
 
 // errKind is about a path that is no regular file: writing to one may block for ever.
-var errKind = errors.New("it is not a regular file; allowed is a regular file, a new path, or /dev/null")
+var errKind = errors.New("it is not a regular file; allowed: a regular file, a new path, or /dev/null")
 
 // Kind tells whether what is at the path, if anything is, may be a log file.
 func Kind(path string) error {

@@ -90,7 +90,7 @@ func ParseTime(text string, now time.Time, location *time.Location) (time.Time, 
 			return now.Add(-ago), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not allowed; allowed is a time such as 2026-11-20 14:00, 14:00 or 2026-11-20T14:00:00Z, how long ago (90s, 2h, 30d), or unix time in seconds", text)
+	return time.Time{}, fmt.Errorf("%q is not allowed; allowed: a time such as 2026-11-20 14:00, 14:00 or 2026-11-20T14:00:00Z, how long ago (90s, 2h, 30d), or unix time in seconds", text)
 }
 
 // lastTime is when clocks showed this time last: today, or yesterday where that is still to come.

@@ -321,7 +321,7 @@ func (d *Daemon) isWhat(status json.RawMessage) error {
 	isMaster, isWorker := answer.Workers != nil, answer.Targets != nil
 	switch {
 	case d.Master && isWorker && !isMaster:
-		return exit.Because(fmt.Errorf("%s: this is a worker, not a master: leave --master away, or give the master's --host and --port", d.Address), errWrongDaemon)
+		return exit.Because(fmt.Errorf("%s: this is a worker, not a master: omit --master, or give the master's --host and --port", d.Address), errWrongDaemon)
 	case !d.Master && isMaster && !isWorker:
 		return exit.Because(fmt.Errorf("%s: this is a master, not a worker: use --master, or give the worker's --host and --port", d.Address), errWrongDaemon)
 	}

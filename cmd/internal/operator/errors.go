@@ -56,7 +56,7 @@ func MayBeDone(err error, typ string) error {
 	if !LeftOpen(err, typ) {
 		return err
 	}
-	return fmt.Errorf("%w; whether it did what it was asked for (%s) is not known", err, typ)
+	return fmt.Errorf("%w; the request (%s) may have been carried out", err, typ)
 }
 
 // isSaid tells whether err is a peer's own word on what it was asked for.

@@ -95,7 +95,7 @@ type Failures struct {
 }
 
 // errTooMany says that not all failures can be looked at together.
-var errTooMany = errors.New("there are more failures than can be looked at together: narrow it with --since or --target")
+var errTooMany = errors.New("too many failures to look at together: narrow the list with --since or --target")
 
 // MostFailures is how many ends are looked at together.
 const MostFailures = 100_000
@@ -246,7 +246,7 @@ func (j *Journals) stillFailed(ctx context.Context, ends []*Failure) (still []*F
 	}
 	rows, err := Rows(ctx, j.Workers, ids)
 	if err != nil {
-		unchecked = fmt.Errorf("whether jobs were retried, cancelled or deleted since could not be checked: %w", err)
+		unchecked = fmt.Errorf("could not check whether jobs were retried, cancelled or deleted since: %w", err)
 	}
 	for _, f := range ends {
 		row, there := rows[f.Job]

@@ -160,9 +160,9 @@ func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jo
 	case err == nil:
 		return planned, nil
 	case by == nil:
-		return planned, errors.Join(err, fmt.Errorf("no worker could be asked, and nothing was %s: %s", done, screen.Count(len(ids), "job")))
+		return planned, errors.Join(err, fmt.Errorf("no worker could be asked; not %s: %s", done, screen.Count(len(ids), "job")))
 	}
-	return planned, fmt.Errorf("%w; whether %s (the first: %d) were %s is not known: ask again, which does no harm", err, screen.Count(len(ids), "job"), ids[0], done)
+	return planned, fmt.Errorf("%w; it is unknown whether %s (the first: %d) were %s; repeating the command is safe", err, screen.Count(len(ids), "job"), ids[0], done)
 }
 
 // zoneOf is the zone of a schedule, where that is not the usual one and means something.

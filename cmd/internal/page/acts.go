@@ -265,7 +265,7 @@ func (l *look) theWorker(name string) (*operator.Worker, error) {
 func setSlots(l *look) ([]string, error) {
 	slots, err := strconv.Atoi(l.PostFormValue("slots"))
 	if err != nil || slots < 1 {
-		return nil, badQuery("%q slots are not allowed; allowed is a whole number of at least 1", screen.Clean(l.PostFormValue("slots")))
+		return nil, badQuery("%q slots are not allowed; allowed: a whole number of at least 1", screen.Clean(l.PostFormValue("slots")))
 	}
 	name := l.PostFormValue("worker")
 	w, err := l.theWorker(name)

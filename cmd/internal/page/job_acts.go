@@ -47,7 +47,7 @@ func (l *look) grace() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > api.LongestGrace*time.Millisecond {
-		return 0, badQuery("%q is not allowed; allowed is a length of time up to 24h, such as 30s", screen.Clean(text))
+		return 0, badQuery("%q is not allowed; allowed: a length of time up to 24h, such as 30s", screen.Clean(text))
 	}
 	return d, nil
 }
@@ -134,7 +134,7 @@ func signal(l *look) ([]string, error) {
 	}
 	name := l.value("signal")
 	if !slices.Contains(signals, name) {
-		return nil, badQuery("signal %s is not allowed; allowed are %s", screen.Clean(name), strings.Join(signals, ", "))
+		return nil, badQuery("signal %s is not allowed; allowed: %s", screen.Clean(name), strings.Join(signals, ", "))
 	}
 	number := int(unix.SignalNum(name))
 	answers, err := operator.All[api.RunningJobs](l.ctx, l.Daemon(), api.Running.Name, api.RunningQuery{})

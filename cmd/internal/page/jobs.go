@@ -47,15 +47,15 @@ func (l *look) filter() (f *filter, err error) {
 		At: l.value("at"),
 	}
 	if f.Status != "" && !slices.Contains(f.Statuses(), f.Status) {
-		return nil, badQuery("status %s is not allowed; allowed are %s", screen.Clean(f.Status), strings.Join(f.Statuses(), ", "))
+		return nil, badQuery("status %s is not allowed; allowed: %s", screen.Clean(f.Status), strings.Join(f.Statuses(), ", "))
 	}
 	if f.Result != "" && f.Result != "ok" && f.Result != "fail" {
-		return nil, badQuery("result %s is not allowed; allowed are ok, fail", screen.Clean(f.Result))
+		return nil, badQuery("result %s is not allowed; allowed: ok, fail", screen.Clean(f.Result))
 	}
 	if f.Code != "" {
 		code, err := strconv.Atoi(f.Code)
 		if err != nil || code < 0 || code > 255 {
-			return nil, badQuery("code %s is not allowed; allowed is an exit code from 0 to 255", screen.Clean(f.Code))
+			return nil, badQuery("code %s is not allowed; allowed: an exit code from 0 to 255", screen.Clean(f.Code))
 		}
 		f.codes = []int{code}
 	}
@@ -166,7 +166,7 @@ func (l *look) listRows(p *jobsPage, before string) error {
 	if before != "" {
 		id, err := strconv.ParseInt(before, 10, 64)
 		if err != nil {
-			return badQuery("before = %s is not allowed; allowed is the id of a row", screen.Clean(before))
+			return badQuery("before = %s is not allowed; allowed: the id of a row", screen.Clean(before))
 		}
 		query.Before = (*jobnet.Whole)(&id)
 	}

@@ -118,7 +118,7 @@ func (p *journalPage) query(l *look) (q history.Query, err error) {
 	if p.Job != "" {
 		job, err := strconv.ParseInt(p.Job, 10, 64)
 		if err != nil || job == 0 {
-			return q, badQuery("job %s is not allowed; allowed is a whole number, and not 0", screen.Clean(p.Job))
+			return q, badQuery("job %s is not allowed; allowed: a whole number, and not 0", screen.Clean(p.Job))
 		}
 		q.Job = jobnet.Whole(job)
 	}

@@ -33,7 +33,7 @@ func schedulesView(l *look) (any, error) {
 	if text := l.Query("after"); text != "" {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, badQuery("after = %s is not allowed; allowed is the id of a row", screen.Clean(text))
+			return nil, badQuery("after = %s is not allowed; allowed: the id of a row", screen.Clean(text))
 		}
 		after = (*jobnet.Whole)(&id)
 	}

@@ -176,7 +176,7 @@ func jobsAt(l *look) (any, error) {
 	}
 	before, err := strconv.Atoi(cmp.Or(l.Query("before"), "0"))
 	if err != nil || before < 0 || before > mostBefore {
-		return nil, badQuery("before = %s is not allowed; allowed is a whole number up to %d", screen.Clean(l.Query("before")), mostBefore)
+		return nil, badQuery("before = %s is not allowed; allowed: a whole number up to %d", screen.Clean(l.Query("before")), mostBefore)
 	}
 	p := &jobsPage{filter: f, First: before == 0}
 	if p.Targets, p.Workers, err = l.choices(f.Target); err != nil {

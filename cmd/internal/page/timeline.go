@@ -71,7 +71,7 @@ func timelineView(l *look) (any, error) {
 		}
 	}
 	if long == 0 {
-		return nil, badQuery("span %s is not allowed; allowed are %v", screen.Clean(p.Span), p.Spans)
+		return nil, badQuery("span %s is not allowed; allowed: %v", screen.Clean(p.Span), p.Spans)
 	}
 	if text := l.value("until"); text != "" {
 		at, err := l.moment("until", text)

@@ -119,7 +119,7 @@ func (s *Service) count(ctx context.Context, name string, most int) (told api.Wa
 func (s *Service) addDue(ctx context.Context, targets []string, told map[string]api.WaitingTarget, most int) {
 	due, err := s.Table.NextDue(ctx, targets, nil)
 	if err != nil {
-		s.Logger.Warn("looking for the next delayed rows for a client failed", "error", err)
+		s.Logger.Warn("the next delayed rows could not be looked up for a client", "error", err)
 	}
 	for name, next := range due.Next {
 		one := told[name]

@@ -60,7 +60,7 @@ func Find(log *slog.Logger) *Manager {
 		log.Warn("the watchdog time of systemd can't be read; it gets no signs of life", "error", err)
 	}
 	if m.watchdog = max(0, watchdog); m.watchdog > 0 && m.watchdog < shortest { // beyond all time it is as good as none
-		log.Warn("WatchdogSec is so short that a busy host would seem to hang; make it longer",
+		log.Warn("WatchdogSec is so short that the daemon would seem to hang on a busy host; make it longer",
 			"wanted", watchdog, "at least", shortest)
 		m.watchdog = shortest
 	}
@@ -88,7 +88,7 @@ func (m *Manager) Sockets() (listeners []net.Listener, err error) {
 			err = errors.New("it has the address " + listener.Addr().String())
 		}
 		if err != nil { // which ends the start, and all of them with it
-			return nil, fmt.Errorf("descriptor %d, given by LISTEN_FDS: %w; allowed are unix sockets that listen, as ListenStream=/run/… of a socket unit makes them", firstSocket+i, err)
+			return nil, fmt.Errorf("descriptor %d, given by LISTEN_FDS: %w; allowed: unix sockets that listen, as ListenStream=/run/… of a socket unit makes them", firstSocket+i, err)
 		}
 		listeners = append(listeners, listener)
 	}

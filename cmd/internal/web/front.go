@@ -66,7 +66,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case slices.Contains([]string{"/metrics", "/healthz", "/readyz"}, r.URL.Path):
 		f.own.ServeHTTP(w, r)
 	case peer.UID < 0 && !f.isOwn(r.Host): // a unix socket is out of a browser's reach
-		http.Error(w, "the Host of the request does not name this host: use its name or address, or add the name to http_hosts", http.StatusMisdirectedRequest)
+		http.Error(w, "the Host header does not name this host: use this host's name or address, or add the name to http_hosts", http.StatusMisdirectedRequest)
 	default:
 		f.page(w, r)
 	}
@@ -139,7 +139,7 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, who asker) {
 	switch get := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case !get && r.Method != http.MethodPost:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		refuse(w, http.StatusMethodNotAllowed, "allowed are GET, HEAD and POST")
+		refuse(w, http.StatusMethodNotAllowed, "allowed: GET, HEAD and POST")
 		return
 	case who.session == nil && get && !who.bearer && strings.Contains(r.Header.Get("Accept"), "text/html"):
 		w.Header().Set("WWW-Authenticate", "Bearer")

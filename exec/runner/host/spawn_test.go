@@ -173,7 +173,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		short                    bool
 	}{
 		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory", false},
-		{"not executable", plain, "", "start " + plain + ": permission denied: it is not executable for this account, or lies where nothing may be executed", false},
+		{"not executable", plain, "", "start " + plain + ": permission denied: it is not executable for this account, or is on a noexec mount", false},
 		{"a name that is too long", long, "", "start " + long + ": file name too long", false},
 		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory", false},
 		{"being written", busy, "", "start " + busy + ": text file busy", true},

@@ -45,7 +45,7 @@ func Elapsed(from, to int64) int64 { return max(1, (to-from)/int64(time.Microsec
 // left it. Go keeps those that it opened itself from them anyway.
 func KeepDescriptors() error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("keep descriptors from jobs: %w", err)
+		return fmt.Errorf("hide descriptors from jobs: %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Check(dir, path string) error {
 	case !info.Mode().IsRegular():
 		return errors.New("it is no file")
 	case !Executable(at):
-		return fmt.Errorf("%w: it is not executable for this account, or lies where nothing may be executed", unix.EACCES)
+		return fmt.Errorf("%w: it is not executable for this account, or is on a noexec mount", unix.EACCES)
 	}
 	return checkHead(at)
 }

@@ -151,13 +151,9 @@ const launcher = `/bin/sh -c 'echo job $0; test $(( $0 % 4 )) != 0' {id}`
 func start(t *testing.T, db *harness.Database, name, target string, first, n int, others ...harness.Settings) (*harness.Daemon, harness.Settings) {
 	t.Helper()
 	s := db.Worker(t, name, launcher, map[string]int{target: 2}).With(harness.Settings{"launcher_split": "shell"}).With(others...)
-	for id := first; id < first+n; id++ {
-		db.Insert(t, int64(id), target, "waiting")
-	}
+	db.Exec(t, "INSERT INTO jobs (id, target, time_created, status) SELECT n + ?, ?, UNIX_TIMESTAMP(), 'waiting' FROM "+harness.Numbers(n), first-1, target)
 	worker := s.StartWorker(t)
-	for id := first; id < first+n; id++ {
-		db.AwaitDone(t, int64(id))
-	}
+	db.AwaitCount(t, n, "id BETWEEN ? AND ? AND status = 'done'", first, first+n-1)
 	return worker, s
 }
 

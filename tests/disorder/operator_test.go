@@ -1,6 +1,7 @@
 package disorder
 
 import (
+	"maps"
 	"slices"
 	"syscall"
 
@@ -187,6 +188,6 @@ func (s *site) takeOver(w *worker, file map[string]int) {
 	for target, slots := range file {
 		w.allot(target, slots)
 	}
-	w.targets = copied(file)
+	w.targets = maps.Clone(file)
 	w.daemon.Signal(s, syscall.SIGHUP)
 }

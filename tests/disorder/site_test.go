@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,7 +130,7 @@ func (s *site) makeWorker(name string) {
 	slots := number(s.choice["slots"])
 	w.targets = map[string]int{"a": slots, "b": slots}
 	w.file = w.targets
-	w.most = copied(w.targets)
+	w.most = maps.Clone(w.targets)
 	w.settings = s.db.Settings().With(harness.Settings{
 		"mysql_port": w.table.port(), "mysql_fetch_limit": s.choice["fetch"], "poll_interval": "0",
 		"host": "127.0.0.1", "port": harness.FreePort(s), "name": name,
@@ -173,16 +174,8 @@ func (s *site) launch(w *worker) {
 	}
 	w.daemon = harness.Launch(s, program, w.config, w.settings.Addr())
 	w.stopping, w.gone = false, false
-	w.targets = copied(w.file)
+	w.targets = maps.Clone(w.file)
 	w.paused = map[string]bool{}
-}
-
-func copied(m map[string]int) map[string]int {
-	c := map[string]int{}
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // worker is the worker of a name; the last one where a schedule names one more than there are.

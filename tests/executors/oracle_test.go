@@ -47,22 +47,17 @@ func (s *site) read() (entries []entry) {
 	return entries
 }
 
-// awaitSaid waits until it has written what it writes before it is struck.
+// awaitSaid waits until an attempt of a job has written what it writes before it is struck, and gives its process.
 func (s *site) awaitSaid(id int64, attempt int) (pid int) {
-	s.t.Helper()
-	return s.await("said", id, attempt)
-}
-
-func (s *site) await(word string, id int64, attempt int) (pid int) {
 	s.t.Helper()
 	harness.Until(s.t, func() string {
 		for _, e := range s.read() {
-			if e.word == word && e.job == id && e.attempt == attempt {
+			if e.word == "said" && e.job == id && e.attempt == attempt {
 				pid = e.pid
 				return ""
 			}
 		}
-		return fmt.Sprintf("there is no %s of attempt %d of job %d: %s", word, attempt, id, s.Row(s.t, id))
+		return fmt.Sprintf("attempt %d of job %d has not said that: %s", attempt, id, s.Row(s.t, id))
 	})
 	return pid
 }

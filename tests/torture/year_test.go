@@ -19,7 +19,6 @@ import (
 // time, as daily times from one day to another, and single ones.
 type recurring struct {
 	schedule, zone string
-	only           string // its window, for one that recurs too often for a whole year
 	daily          []span
 	single         []string
 }
@@ -31,7 +30,6 @@ type span struct{ from, to, at string }
 //
 //	Berlin     28 March 01:00 and 31 October 01:00   +1, +2 in summer
 //	New York   14 March 07:00 and 7 November 06:00   −5, −4 in summer
-//	Lord Howe  3 April 15:00 and 2 October 15:30     +11, +10:30 in winter
 //
 // all in universal time.
 var year = []recurring{
@@ -64,47 +62,13 @@ var year = []recurring{
 	{schedule: "30 2 * * sun", zone: "America/New_York", single: []string{
 		"2027-02-28 07:30", "2027-03-14 07:00", "2027-03-28 06:30", "2027-10-31 06:30", "2027-11-07 07:30",
 	}},
-
-	// Those that follow the wall clock, around a change: every hour by universal time, but on Lord Howe,
-	// whose clocks change by half an hour.
-	{schedule: "hourly :15", zone: "Europe/Berlin", only: "2027-03-27 22:00", single: []string{
-		"2027-03-27 22:15", "2027-03-27 23:15", "2027-03-28 00:15", "2027-03-28 01:15", "2027-03-28 02:15", "2027-03-28 03:15",
-	}},
-	{schedule: "hourly :15", zone: "Europe/Berlin", only: "2027-10-30 22:00", single: []string{
-		"2027-10-30 22:15", "2027-10-30 23:15", "2027-10-31 00:15", "2027-10-31 01:15", "2027-10-31 02:15", "2027-10-31 03:15",
-	}},
-	{schedule: "hourly :15", zone: "America/New_York", only: "2027-03-14 04:00", single: []string{
-		"2027-03-14 04:15", "2027-03-14 05:15", "2027-03-14 06:15", "2027-03-14 07:15", "2027-03-14 08:15", "2027-03-14 09:15",
-	}},
-	{schedule: "15 * * * *", zone: "America/New_York", only: "2027-11-07 04:00", single: []string{
-		"2027-11-07 04:15", "2027-11-07 05:15", "2027-11-07 06:15", "2027-11-07 07:15", "2027-11-07 08:15", "2027-11-07 09:15",
-	}},
-	{schedule: "hourly :45", zone: "Australia/Lord_Howe", only: "2027-04-03 13:00", single: []string{
-		"2027-04-03 13:45", "2027-04-03 14:45", "2027-04-03 15:15", "2027-04-03 16:15", "2027-04-03 17:15", "2027-04-03 18:15", // 01:45 comes twice
-	}},
-	{schedule: "hourly :15", zone: "Australia/Lord_Howe", only: "2027-10-02 13:00", single: []string{
-		"2027-10-02 13:45", "2027-10-02 14:45", "2027-10-02 16:15", "2027-10-02 17:15", "2027-10-02 18:15", // 02:15 does not exist
-	}},
-
-	// Fixed times, more than one of which fall into the gap.
-	{schedule: "*/30 1-2 * * *", zone: "Europe/Berlin", only: "2027-03-27 22:00", single: []string{
-		"2027-03-28 00:00", "2027-03-28 00:30", "2027-03-28 01:00",
-	}},
-	{schedule: "*/30 1-2 * * *", zone: "Europe/Berlin", only: "2027-10-30 22:00", single: []string{
-		"2027-10-30 23:00", "2027-10-30 23:30", "2027-10-31 00:00", "2027-10-31 00:30",
-	}},
 }
-
-// onlyFor is how long the rows that have a window of their own recur.
-const onlyFor = 6 * time.Hour
 
 // windows are the days around the changes, and the leap day.
 var windows = [][2]string{
 	{"2027-02-27 00:00", "2027-03-01 23:59"},
 	{"2027-03-13 00:00", "2027-03-15 23:59"},
 	{"2027-03-27 00:00", "2027-03-29 23:59"},
-	{"2027-04-03 12:00", "2027-04-03 23:59"},
-	{"2027-10-02 12:00", "2027-10-02 23:59"},
 	{"2027-10-30 00:00", "2027-11-01 23:59"},
 	{"2027-11-06 00:00", "2027-11-08 23:59"},
 	{"2028-02-28 00:00", "2028-03-01 23:59"},
@@ -119,10 +83,6 @@ func universal(t testing.TB, text string) int64 {
 // times is the list of planned times, in a window.
 func (r recurring) times(t testing.TB, from, to int64) (list []int64) {
 	t.Helper()
-	if r.only != "" {
-		begin := universal(t, r.only)
-		from, to = max(from, begin), min(to, begin+int64(onlyFor/time.Second)-1)
-	}
 	add := func(at int64) {
 		if from <= at && at <= to {
 			list = append(list, at)
@@ -139,7 +99,7 @@ func (r recurring) times(t testing.TB, from, to int64) (list []int64) {
 	return list
 }
 
-// A year of planned times: the clock of the database server is set from each to the next. The workers' own
+// A year of planned times (all rules, and each change of clocks: exec/schedule): the clock of the database server is set from each to the next. The workers' own
 // clocks stand more than a year behind, and don't matter.
 func TestAYear(t *testing.T) {
 	t.Parallel()
@@ -181,14 +141,9 @@ func (y *yearly) play(fromText, toText string) {
 	// Who edits a schedule sets both times to 0. An interval begins where the application says.
 	const day = 24 * 60 * 60
 	y.Exec(t, "UPDATE jobs SET status = 'delayed', run_at = IF(schedule LIKE 'every%', ?, 0), planned_at = run_at", (from+day-1)/day*day)
-	for i, r := range year {
-		if r.only != "" {
-			y.Exec(t, "UPDATE jobs SET status = 'manual' WHERE id = ?", i+1)
-		}
-	}
 	y.poke()
 	y.settled(0)
-	for at := y.next(from-1, to); at <= to; at = y.next(at, to) {
+	for at := y.next(from - 1); at <= to; at = y.next(at) {
 		y.set(at)
 		y.poke()
 		y.settled(at)
@@ -206,35 +161,10 @@ func (y *yearly) play(fromText, toText string) {
 	}
 }
 
-// next is the next time at which rows are due. Rows whose window begins before that are planned first, and
-// those whose window is over recur no more.
-func (y *yearly) next(behind, to int64) int64 {
+// next is the next time at which rows are due.
+func (y *yearly) next(behind int64) (due int64) {
 	t := y.t
-	begins := int64(0)
-	for i, r := range year {
-		if r.only == "" {
-			continue
-		}
-		begin := universal(t, r.only)
-		y.Exec(t, "UPDATE jobs SET status = 'manual' WHERE id = ? AND status = 'delayed' AND run_at >= ?", i+1, begin+int64(onlyFor/time.Second))
-		if begin > behind && begin <= to && (begins == 0 || begin < begins) {
-			begins = begin
-		}
-	}
-	var due int64
 	must.Do(t, y.Admin.QueryRowContext(t.Context(), "SELECT COALESCE(MIN(run_at), 0) FROM jobs WHERE status = 'delayed'").Scan(&due))
-	if begins != 0 && begins <= due {
-		y.set(begins - 1)
-		y.refresh()
-		for i, r := range year {
-			if r.only != "" && universal(t, r.only) == begins {
-				y.Exec(t, "UPDATE jobs SET status = 'delayed', run_at = 0, planned_at = 0 WHERE id = ?", i+1)
-			}
-		}
-		y.poke()
-		y.settled(0)
-		return y.next(begins, to)
-	}
 	if due <= behind {
 		t.Fatalf("a row is due at %s, and it is %s", stamp(due), stamp(behind))
 	}

@@ -123,6 +123,11 @@ func benchmarks() []benchmark {
 		}},
 		{name: "executors", run: executors, extra: true, rows: executorRows()},
 		{name: "pools", run: pools, extra: true, rows: poolRows()},
+		{name: "costs", run: costs, extra: true, rows: []row{
+			{what: "processor time a no-op job, 8 workers ÷ 1: jobd", unit: "µs"},
+			{what: "their runners, the jobs themselves not counted", unit: "µs"},
+			{what: "the database server", unit: "µs"},
+		}},
 		{name: "commits", run: commits, extra: true, rows: []row{
 			{what: "transactions that write, a no-op job, 8 workers with 2 slots on one target ÷ 1 with 16", unit: ""},
 			{what: "the database server's processor time for it", unit: "µs"},
@@ -130,6 +135,7 @@ func benchmarks() []benchmark {
 			{what: "run-manual of a lone job, p99 (p50 in the place of the raw limit)", unit: "ms"},
 			{"connections of the one worker under load ÷ at rest", "", atMost(3)},
 		}},
+		growth("rows", "ms", "a claim of 20 with %d rows waiting", claimAmong, 1000, 10_000, 100_000, 1_000_000),
 		growth("targets", "jobs/s", "drain of 5,000 by a worker that serves %d targets", drainServing, 1, 10, 100, 1000),
 		growth("teams", "jobs/s", "drain of 5,000 by %d workers with 16 slots together", drainTogether, 1, 2, 4, 8, 16),
 		growth("outputs", "jobs/s", "drain of jobs that write %d KiB", drainWriting, 0, 1, 64, 1024),
@@ -210,6 +216,17 @@ func growth[N any](name, unit, what string, measure func(*program, N) float64, s
 		return readings
 	}
 	return b
+}
+
+// claimAmong is a claim of 20 of so many rows.
+func claimAmong(p *program, rows int) float64 {
+	t := waiting(p, rows)
+	t.claim(p) // the first one examines the table
+	var times []float64
+	for range 40 {
+		times = append(times, took(func() { t.claim(p) }))
+	}
+	return median(times)
 }
 
 // drainServing is a drain by a worker that serves so many targets, up to ten of which have jobs; ten at once.

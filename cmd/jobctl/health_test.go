@@ -302,7 +302,7 @@ target mial was poked and is served by nobody since 11:00:00
 worker old: it can't tell more, because it is an older jobd, or the original
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")
-	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"targets":["a/long:name","mail","other","mial"],"worker":"10.0.0.1:40000"}` {
+	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"targets":["a/long:name","mail","other","mial","a","b","c","d","e","f"],"worker":"10.0.0.1:40000"}` {
 		t.Errorf("asked %q", got)
 	}
 }

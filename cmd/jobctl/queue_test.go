@@ -41,15 +41,23 @@ func TestQueueOfAMaster(t *testing.T) {
 	t.Parallel()
 	master := standingFleet(t, map[string]string{"10.0.0.1:40000": fleetRows})
 	jobctl{}.expect(t, master, output{code: 1, out: `TARGET       WAITING  OLDEST  RUNNING  SLOTS  STARTED  ENDED  EMPTY IN
+a            ?        ?       0        0      0        0      ?
 a/long:name  0        -       0        20     0        0      -
+b            ?        ?       0        0      0        0      ?
+c            ?        ?       0        0      0        0      ?
+d            ?        ?       0        0      0        0      ?
+e            ?        ?       0        0      0        0      ?
+f            ?        ?       0        0      0        0      ?
 mail         40       10m0s   5        10     60       40     1m6s
 mial         3        10m0s   0        0      0        0      never
 other        ?        ?       ?        2      ?        ?      ?
 `, err: `jobctl: worker 'node-3': no answer within 5s
+jobctl: worker 'w9': it is down since 2026-11-20T11:00:00Z
 jobctl: worker 'old': it can't tell what runs and waits, because it is an older jobd, or the original
 `}, "--master", "queue")
 	jobctl{}.expect(t, master, output{
-		code: 1, err: "jobctl: nobody serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n",
+		code: 1, err: "jobctl: nobody serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n" +
+			"jobctl: worker 'w9': it is down since 2026-11-20T11:00:00Z\n",
 	}, "--master", "queue", "mail", "mal")
 	got := jobctl{}.run(t, "--master", "--port", master.port, "queue", "other", "--output=json")
 	const want = `{"targets": [{"target": "other", "workers": 1, "paused": 0, "waiting": null, "waitingMore": false, "oldest": null, "running": null, "slots": 2,

@@ -61,7 +61,7 @@ func TestScheduleRefuses(t *testing.T) {
 		"daily 02:30 -n=-2":          {2, `-n: "-2" is not allowed`},
 		"daily 02:30 --list":         {2, "--list takes no schedule"},
 		"daily 02:30 --target a":     {2, "--target is for --list"},
-		"--list --zone Europe/Paris": {2, "--zone is for a schedule"},
+		"--list --zone Europe/Paris": {2, "--zone needs a schedule"},
 		"@reboot":                    {1, "@reboot"},
 	} {
 		got := jobctl{}.run(t, append([]string{"schedule"}, strings.Fields(args)...)...)

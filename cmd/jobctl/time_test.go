@@ -54,7 +54,7 @@ func TestJournalsTellOfTime(t *testing.T) {
 		"state":                    {"6    a       planned   it was missed, again 2026-11-20 10:59:50", "5    a       done    ok, again 2026-11-21 09:59:50"},
 		"state --status planned":   {"6    a"},
 		"log --kind planned":       {"target=a from.run_at=2026-11-20T09:59:50Z to.run_at=2026-11-20T10:59:50Z to.planned_at=2026-11-20T10:59:50Z to.why=schedule reason=\"it was missed\""},
-		"stats --output json":      {`"starts":2`, `"waited":{"p50":2,`},
+		"stats --output json":      {`"starts":2`, `"waited":{"p50":2.01`},
 		"state --output json -n 1": {`"again":{"run_at":`},
 	} {
 		got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(command)...)...)

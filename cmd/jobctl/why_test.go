@@ -165,7 +165,7 @@ func TestTailOfAJobOfAWorkerThatWasNotAsked(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]string{
 		"running": "its worker was not asked, or does not answer",
-		"done":    "what there is of it is in the row",
+		"done":    "the row has what is left",
 	} {
 		d := startDaemon(t, "", map[string]any{
 			"status": json.RawMessage(workerAnswer), "output": json.RawMessage(`{"job": 7, "state": "unknown"}`),

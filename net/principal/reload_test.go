@@ -192,7 +192,7 @@ func TestExpiry(t *testing.T) {
 		for range 100 { // who goes on to show it is told of once
 			w.k.UID(1)
 		}
-		if told := w.told(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "it\" principal=a") ||
+		if told := w.told(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "or remove its line\" principal=a") ||
 			!strings.Contains(told, "msg=\"a client used a credential that has expired: renew its expires=\" principal=a credential=uid\n") {
 			w.t.Errorf("told was: %s", told)
 		}

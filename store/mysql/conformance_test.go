@@ -127,8 +127,8 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no host", mysql.Config{Database: "d"}, "host is empty"},
-		{"no database", mysql.Config{Host: "h"}, "database is empty"},
-		{"no database before the dot", mysql.Config{Host: "h", Table: ".jobs"}, "database is empty"},
+		{"no database", mysql.Config{Host: "h"}, "no database is named"},
+		{"no database before the dot", mysql.Config{Host: "h", Table: ".jobs"}, "no database is named"},
 		{"no table after the dot", mysql.Config{Host: "h", Table: "d."}, "table's name is empty"},
 	}
 	for _, c := range cases {

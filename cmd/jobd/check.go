@@ -118,7 +118,7 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 		f.Level, f.Detail, f.Remedy = check.Warning, "it knows this credential, but not as a worker's", "give it a line of scope worker in the master's principals_file"
 	case code == jobnet.CodeUnknown:
 		f.Detail, f.Remedy = "it is not a master", "mend master_host and master_port: a master has port 7081 unless it is told otherwise; or master_unix"
-	case (err == nil || errors.As(err, &said)) && c.Listen.Password == "":
+	case (err == nil || errors.As(err, &said)) && c.Listen.Password == "" && c.masters.tls.Own.Cert == "":
 		f.Level, f.Detail = check.OK, "answers without a password"
 	case err == nil || errors.As(err, &said):
 		f.Level, f.Detail = check.OK, "answers, and takes this credential for a worker's; only a registration tells whether name and targets are right"

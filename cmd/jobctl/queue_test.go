@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,31 +260,4 @@ func TestInterruptedRuns(t *testing.T) {
 			}
 		})
 	}
-}
-
-// endlessServer answers everything with bytes that do not end.
-func endlessServer(t *testing.T, head string) (port string) {
-	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				request, _ := bufio.NewReader(conn).ReadString(4)
-				no := request[strings.Index(request, `"no":`)+5:]
-				no = no[:strings.IndexAny(no, ",}")]
-				fmt.Fprintf(conn, head, no)
-				filler := bytes.Repeat([]byte("x"), 1<<20)
-				for err == nil {
-					_, err = conn.Write(filler)
-				}
-			}()
-		}
-	}()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }

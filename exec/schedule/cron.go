@@ -209,7 +209,7 @@ func (f field) refuse(text string) error {
 	case strings.Contains(text, "#"):
 		return errors.New("there is no # here: write weekly mon 01:00, and let the job look which Monday of the month it is")
 	case text == "l" || strings.HasSuffix(text, "l") && f.beyond != 0 || text == "lw":
-		return errors.New("L is not supported: write monthly last 23:00 for the last day of the month")
+		return errors.New("an L is not supported: write monthly last 23:00 for the last day of the month")
 	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
 		return errors.New("there is no W here: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
 	case len(f.names) == 0:

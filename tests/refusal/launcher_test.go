@@ -44,7 +44,7 @@ func TestLauncherThatCannotBeExecutedAtTheStart(t *testing.T) {
 	db := harness.NewDatabase(t)
 	for name, c := range map[string]struct{ launcher, reason string }{
 		"not in PATH":    {"no-such-program {id}", "no-such-program: not found in PATH"},
-		"no interpreter": {program(t, orphan, 0o755) + " {id}", "/no/such/interpreter: no such file"},
+		"no interpreter": {program(t, orphan, 0o755) + " {id}", `"/no/such/interpreter": no such file`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

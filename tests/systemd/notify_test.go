@@ -112,7 +112,7 @@ func TestTroubleIsInTheStatusLine(t *testing.T) {
 		With(harness.Settings{"mysql_host": "127.0.0.1", "mysql_port": harness.FreePort(t), "master_host": "127.0.0.1", "master_port": harness.FreePort(t)})
 	m.launch(harness.Program(t, "jobd"), settings)
 	said, _ := m.await(0, "STATUS=targets: 1, running: 0, claimed: 0; the database is away since ")
-	if !strings.Contains(said, "connection refused") || !strings.Contains(said, "; not registered with the master 127.0.0.1:") {
+	if !strings.Contains(said, "connection refused") || !strings.Contains(said, "; it is not registered with the master 127.0.0.1:") {
 		t.Errorf("it said %q", said)
 	}
 }

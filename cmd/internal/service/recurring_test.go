@@ -188,10 +188,7 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 type later struct {
 	Table // whose other methods nobody calls here
 
-	rows    []*store.Seen
-	err     error
-	targets []string
-	limit   int
+	rows []*store.Seen
 }
 
 // Rows are due by the clock of the table's server, whatever that of the worker's host says.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/journal/journaltest"
 	"jobd/journal/journaltest/readtest"
 	"jobd/journal/replay"
@@ -339,4 +340,32 @@ func TestFloodsAreBounded(t *testing.T) {
 	if len(all) > 2*mostOfOne || refused != 2*times || registered != times+2 {
 		t.Errorf("events: %d; refusals: %d, want %d; registrations: %d, want %d", len(all), refused, 2*times, registered, times+2)
 	}
+}
+
+// Segments that are old enough go, although no table shows their events.
+func TestOldSegmentsGo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "journal")
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: mustMake(t, dir), SegmentAge: 1, Now: readtest.Ticking()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		must.Get(j.Append(journal.Draft{Payload: journal.Opened{Name: journal.MasterName}}))(t)
+	}
+	must.Do(t, j.Close())
+	d := recording(t, dir, "journal_retention = 1s")
+	d.address()
+	d.until("the oldest segment is removed", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "segment-00000001.zst"))
+		_, open := os.Stat(filepath.Join(dir, "segment-00000001.db"))
+		return err != nil && open != nil
+	})
+	mustVerify(t, dir)
+}
+
+func mustMake(t *testing.T, dir string) string {
+	t.Helper()
+	must.Do(t, os.Mkdir(dir, 0o700))
+	return dir
 }

@@ -249,3 +249,26 @@ func TestDecodeLevel(t *testing.T) {
 		"": nil, "fatal": nil, "4": nil, "warn+1": nil,
 	})
 }
+
+// A switch that is no original's takes the words of the specification and those of the others, and nothing else: an
+// odd one is not taken for no.
+func TestYesAndNo(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"yes": true, "true": true, "1": true, "no": false, "false": false, "0": false} {
+		got := !want
+		if err := conf.YesNo(&got)(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "on", "Yes", "y", "yes please"} {
+		if err := conf.YesNo(new(bool))(text); err == nil || !strings.Contains(err.Error(), "yes, no") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	set := conf.New(conf.Program{})
+	var h conf.HTTP
+	h.Register(set)
+	if err := set.Parse([]string{"--http-read-only"}, nil, io.Discard); err != nil || !h.ReadOnly {
+		t.Errorf("the switch alone: %v, %v", h.ReadOnly, err)
+	}
+}

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -231,6 +234,46 @@ func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
 		err := set.Parse(args, nil, io.Discard)
 		if err == nil || exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%q: %v, want exit code 2 and nothing of a password", args, err)
+		}
+	}
+}
+
+// A key with a dot below [target a] is that section's or nobody's: it sets nothing of a target a.b.
+func TestDottedKeysOfASectionAreOfNoOther(t *testing.T) {
+	t.Parallel()
+	set, got := withSections(writeFile(t, "[target a]\nb.attempts = 5\nlauncher.attempts = 6\nattempts = 7\n"))
+	must.Do(t, errors.Join(set.Parse(nil, nil, t.Output()), set.Err()))
+	want := map[string]*limits{"a": {Attempts: 7, Grace: grace, Env: map[string]string{}}}
+	if diff := cmp.Diff(want, got); diff != "" || len(set.Warnings()) != 2 {
+		t.Errorf("warnings %q, (-want +got):\n%s", set.Warnings(), diff)
+	}
+}
+
+// A configuration that is no regular file is refused, and not read: some never end, and of a pipe
+// even the opening may not.
+func TestConfigurationsThatAreNoFiles(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(pipe, link))
+	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero"} {
+		for name, err := range map[string]error{
+			"flag":     readFrom([]string{"--config", path}, nil, ""),
+			"variable": readFrom(nil, []string{"TESTD_CONFIG=" + path}, ""),
+			"default":  readFrom(nil, nil, path),
+		} {
+			if err == nil || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "config "+path+": it is not a regular file") {
+				t.Errorf("%s, %s: %v", path, name, err)
+			}
+		}
+	}
+	file := writeFile(t, "port = 7\n")
+	link = filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(file, link))
+	for _, path := range []string{link, os.DevNull} {
+		if err := readFrom([]string{"--config", path}, nil, ""); err != nil {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -17,7 +17,10 @@ import (
 // is started again, and nothing else is.
 func TestKilledWhileJobsRun(t *testing.T) {
 	t.Parallel()
-	for what, policy := range map[string]string{theWorker: "fail", theRunner: "fail", theParent: "fail", theSelf: "fail", theHost: "requeue"} {
+	for _, kill := range [][2]string{
+		{theWorker, "fail"}, {theRunner, "fail"}, {theParent, "fail"}, {theSelf, "fail"}, {theHost, "fail"}, {theHost, "requeue"},
+	} {
+		what, policy := kill[0], kill[1]
 		t.Run(what+", "+policy, func(t *testing.T) {
 			t.Parallel()
 			killWhileJobsRun(t, what, policy)

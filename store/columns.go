@@ -16,7 +16,7 @@ const SigColumn = "sig"
 // its own.
 const TokenLength = 10
 
-// markLength is how many characters of a token are the same for all claims of a worker.
+// workerPrefixLength is how many characters of a token are the same for all claims of a worker.
 const workerPrefixLength = 5
 
 // Columns are the columns that a jobs table must have, in the order of the usual table.

@@ -9,8 +9,8 @@ import (
 )
 
 // Decide looks at rows that a claim has locked and says what becomes of them: an event with an
-// Accepted or an Ignored payload for each row to change, and behind an Accepted a Running where the
-// job starts as soon as the claim is won; none for a row to leave as it is. By the time it returns
+// Accepted, Ignored, Planned or Retried payload for each row to change, and behind an Accepted a
+// Running where the job starts as soon as the claim is won; none for a row to leave as it is. By the time it returns
 // the events are durable in the journal: the claim's update and commit follow at once. An error rolls
 // the claim back.
 type Decide = func(rows []journal.Row) ([]journal.Event, error)

@@ -9,8 +9,8 @@ import (
 	"jobd/net/principal"
 )
 
-// Gate is the one place where it is decided what somebody may ask: nothing behind it asks again. Handlers of
-// requests that are not declared here have no way in. refused hears of what was refused and would have changed
+// Gate is the one place where it is decided what somebody may ask; of which targets they are
+// told is decided behind it. Handlers of requests that are not declared here have no way in. refused hears of what was refused and would have changed
 // something, or is for workers only.
 func Gate(handlers map[string]jobnet.Handler, refused func(request jobnet.Request, err error)) map[string]jobnet.Handler {
 	for name, handler := range handlers {

@@ -159,7 +159,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 func TestTheDaemonSaysNo(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{"poll": jobnet.Refusal("invalid target 'x'")})
-	jobctl{}.expect(t, d, output{code: 1, err: "jobctl: 127.0.0.1:PORT: invalid target 'x'\n"}, "poll", "x")
+	jobctl{}.expect(t, d, output{code: 1, err: "jobctl: 127.0.0.1:PORT: the worker does not serve target 'x'\n"}, "poll", "x")
 	jobctl{}.expect(t, d, output{code: 1, err: "jobctl: 127.0.0.1:PORT: unknown request type: 'status'\n"}, "status")
 }
 

@@ -99,7 +99,7 @@ func TestConcurrencyOfAll(t *testing.T) {
 		{"mail 20 --dry-run", "", output{0, "WORKER  TARGET  SLOTS  THEN\nw1      mail    2      20\nw2      mail    5      20\n", ""}, ""},
 		{"mail 20 --yes", "", output{0, "worker w1: target mail has 20 slots\nworker w2: target mail has 20 slots\n", ""}, "set w1, set w2"},
 		{"mail 20 --yes", "w1", output{1, "worker w2: target mail has 20 slots\n", "jobctl: worker w1: no, thanks\n"}, "set w1, set w2"},
-		{"fax 20 --yes", "", output{1, "", "jobctl: target 'fax': no worker serves it\n"}, ""},
+		{"fax 20 --yes", "", output{1, "", "jobctl: no worker serves target 'fax'\n"}, ""},
 		{"mail 0 --yes", "", output{2, "", "jobctl: set-target-concurrency: concurrency \"0\" is not allowed; allowed: a whole number of at least 1\n"}, ""},
 	} {
 		port, told := fleetOf(t, test.refuses)

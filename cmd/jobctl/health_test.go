@@ -112,7 +112,7 @@ func TestHealthOfAMaster(t *testing.T) {
 		},
 		"unserved": {
 			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked and is served by nobody for 1m",
+			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked, and no worker serves it for 1m",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ other       | 1       | ?/2   | ?          | ?       | ?      | no
 the master refuses changes since 11:00:00: no space left
 worker node-3: no answer within 5s
 worker w9 down since 11:00:00
-target mial was poked and is served by nobody since 11:00:00
+target mial was poked, and no worker serves it since 11:00:00
 worker old: it can't tell more, because it is an older jobd, or the original
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/operator"
 	"jobd/journal"
@@ -42,7 +43,7 @@ func (p *program) journalDiff() *cmd {
 			t.put(form, tone, w.Name, d.Job, d.Cause, describedRow(d.Want, notTheirs), describedRow(d.Found, noRow), d.Reason)
 		})
 		if err = t.end(err); err == nil && changed > 0 {
-			err = fmt.Errorf("rows that somebody else changed: %d", changed)
+			err = exit.With(exit.Failure, fmt.Errorf("rows that somebody else changed: %d", changed))
 		}
 		return err
 	})
@@ -93,7 +94,7 @@ func (p *program) journalReapply() *cmd {
 					done: p.table("no row differs", rowElastic, "WORKER", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
 				}
 				if err = r.all(ctx, lost, accept); err == nil && r.refused > 0 {
-					err = fmt.Errorf("rows that were refused, and left as found: %d", r.refused)
+					err = exit.With(exit.Failure, fmt.Errorf("rows that were refused, and left as found: %d", r.refused))
 				}
 				return r.brought, err
 			}

@@ -107,7 +107,7 @@ func TestSendSignal(t *testing.T) {
 			`{"jobs":[{"id":5,"signal":15,"target":"a"},{"id":6,"signal":15,"target":"x"}]}`,
 			output{
 				code: 1, out: "JOB  SIGNAL   DELIVERED\n5    SIGTERM  yes\n6    SIGTERM  no\n",
-				err: "jobctl: job 6: worker serving target 'x' not found\n",
+				err: "jobctl: job 6: no worker serves target 'x'\n",
 			},
 		},
 	} {

@@ -68,7 +68,7 @@ func wanted(s *operator.Census, targets []string) ([]operator.Tally, error) {
 	}
 	for _, name := range targets {
 		if !slices.Contains(known, name) {
-			err := fmt.Errorf("nobody serves target '%s'", clean(name))
+			err := fmt.Errorf("no worker serves target '%s'", clean(name))
 			if near := conf.Nearest(name, known); near != "" {
 				err = fmt.Errorf("%w; the nearest that is served is '%s'", err, clean(near))
 			}
@@ -293,10 +293,10 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 	case err != nil:
 		return err
 	case len(all) == 0 && len(errs) > 0:
-		return errors.Join(errs...)
+		return exit.Join(errs...)
 	}
 	p.printRecurring(all)
-	return errors.Join(errs...)
+	return exit.Join(errs...)
 }
 
 // printRecurring prints rows that recur.

@@ -53,7 +53,7 @@ jobctl: worker 'w9': it is down since 2026-11-20T11:00:00Z
 jobctl: worker 'old': it can't tell what runs and waits, because it is an older jobd, or the original
 `}, "--master", "queue")
 	jobctl{}.expect(t, master, output{
-		code: 1, err: "jobctl: nobody serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n" +
+		code: 1, err: "jobctl: no worker serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n" +
 			"jobctl: worker 'w9': it is down since 2026-11-20T11:00:00Z\n",
 	}, "--master", "queue", "mail", "mal")
 	got := jobctl{}.run(t, "--master", "--port", master.port, "queue", "other", "--output=json")

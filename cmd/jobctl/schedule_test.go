@@ -141,7 +141,7 @@ func TestEachTargetIsAskedOfOneWorker(t *testing.T) {
 		return json.RawMessage(`{"workers": [{"name": "n2", "address": "10.0.0.2:2", "data": {"rows": [{"job": 5, "target": "a", "status": "waiting", "schedule": "every 5m", "zone": "UTC", "next": 1795180000}]}}]}`)
 	})
 	got := jobctl{}.run(t, "--port", d.port, "--master", "schedule", "--list", "--output", "json")
-	if got.code != 1 || !strings.Contains(got.out, `"worker":"n2","job":5`) || strings.Count(got.out, `"job":5`) != 1 || !strings.Contains(got.err, "worker 'n3': the database is away") {
+	if got.code != 6 || !strings.Contains(got.out, `"worker":"n2","job":5`) || strings.Count(got.out, `"job":5`) != 1 || !strings.Contains(got.err, "worker 'n3': the database is away") {
 		t.Errorf("%+v", got)
 	}
 	if len(asked) != 2 || !strings.Contains(asked[0], `"targets":["a","b","c","d"]`) || !strings.Contains(asked[1], `"targets":["a","b","c"]`) {

@@ -144,7 +144,7 @@ func (p *program) missed(typ string, done api.Done) error {
 	}
 	var missed []error
 	for _, target := range done.Unserved {
-		err := fmt.Errorf("target '%s': no worker serves it", clean(target))
+		err := fmt.Errorf("no worker serves target '%s'", clean(target))
 		if typ == api.Poke.Name {
 			p.note(fmt.Errorf("%w now; the poke is kept until one does", err))
 			continue

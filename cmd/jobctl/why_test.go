@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -135,12 +136,12 @@ func TestTargetsThatNobodyServes(t *testing.T) {
 		want         output
 	}{
 		"all served":              {"pause a", `{"result": "ok", "unserved": [], "workers": 2}`, output{out: "ok\n"}},
-		"pause":                   {"pause a x", detailed, output{1, "ok\n", "jobctl: target 'x': no worker serves it\njobctl: target 'y\\x1b': no worker serves it\n"}},
-		"continue":                {"continue a x", detailed, output{1, "ok\n", "jobctl: target 'x': no worker serves it\njobctl: target 'y\\x1b': no worker serves it\n"}},
-		"poke":                    {"poke a x", detailed, output{0, "ok\n", "jobctl: target 'x': no worker serves it now" + kept + "jobctl: target 'y\\x1b': no worker serves it now" + kept}},
+		"pause":                   {"pause a x", detailed, output{1, "ok\n", "jobctl: no worker serves target 'x'\njobctl: no worker serves target 'y\\x1b'\n"}},
+		"continue":                {"continue a x", detailed, output{1, "ok\n", "jobctl: no worker serves target 'x'\njobctl: no worker serves target 'y\\x1b'\n"}},
+		"poke":                    {"poke a x", detailed, output{0, "ok\n", "jobctl: no worker serves target 'x' now" + kept + "jobctl: no worker serves target 'y\\x1b' now" + kept}},
 		"no worker at all":        {"pause", `{"result": "ok", "unserved": [], "workers": 0}`, output{1, "", "jobctl: pause: no worker is registered with the master: nothing was done\n"}},
-		"nobody serves it":        {"pause x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{1, "", "jobctl: target 'x': no worker serves it\n"}},
-		"nobody, a poke":          {"poke x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{0, "ok\n", "jobctl: target 'x': no worker serves it now" + kept}},
+		"nobody serves it":        {"pause x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{1, "", "jobctl: no worker serves target 'x'\n"}},
+		"nobody, a poke":          {"poke x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{0, "ok\n", "jobctl: no worker serves target 'x' now" + kept}},
 		"an older master":         {"pause x", `"ok"`, output{out: "ok\n"}},
 		"an older master, a poke": {"poke x", `"ok"`, output{out: "ok\n"}},
 	} {
@@ -196,5 +197,43 @@ func TestTailOfAJobThatOnlyItsRowKnows(t *testing.T) {
 			`"stderr":{"at":0,"bytes":"YmFkCg==","size":4},"row":true}` + "\n", ""},
 	} {
 		jobctl{}.expect(t, d, want, strings.Fields(args)...)
+	}
+}
+
+// A table that can't be read now has its exit code, whatever was asked of it.
+func TestATableThatIsAwayHasItsExitCode(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(workerAnswer), "recurring": jobnet.Refusal("the database is away since 2026-11-20T11:00:00Z: refused"),
+		"unfinished":   jobnet.Refusal("rows of target 'a' can't be listed now: refused"),
+		"cancel":       json.RawMessage(`{"jobs": {}, "errors": {"7": "job 7 was not cancelled: nobody is known to have it, and the database could not be reached"}}`),
+		"journal-diff": json.RawMessage(`{"name": "node-1", "cursor": "c"}`), "journal-reapply": json.RawMessage(`{"name": "node-1", "cursor": "c"}`),
+		"journal-next": json.RawMessage(`{"items": [], "more": false, "error": "the table can't be read now; the worker's log says why"}`),
+	})
+	for _, args := range []string{"schedule --list", "journal diff", "journal reapply --dry-run", "cancel 7", "cancel --target a --dry-run"} {
+		if got := (jobctl{}).run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...); got.code != 6 || got.err == "" {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// Regression: show told nothing of what a job had written that was running.
+func TestShowOfAJobThatRuns(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(workerAnswer), "journal-events": json.RawMessage(`{"name": "node-1", "cursor": "c"}`),
+		"journal-next": json.RawMessage(`{"items": [], "more": false}`),
+		"explain": json.RawMessage(`{"name": "node-1", "jobs": [{"job": 7, "here": {"phase": "running", "since": 1795168920000},
+			"row": {"target": "mail", "status": "running", "stdout": {"size": 3, "tail": "old"}, "stderr": {"size": 0}}}]}`),
+		"output": json.RawMessage(fmt.Sprintf(`{"job": 7, "state": "running", "running": true, "stdout": {"at": 0, "bytes": %q, "size": 44}, "stderr": {"at": 0, "size": 0}}`,
+			base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a\n", 21)+"b\n")))),
+	})
+	got := jobctl{}.run(t, "--port", d.port, "show", "7")
+	want := "\n\nstdout: 44 bytes; the last 20 lines, all of it: jobctl tail 7\n" + strings.Repeat("a\n", 19) + "b\n"
+	if got.code != 0 || !strings.HasSuffix(got.out, want) || strings.Contains(got.out, "old") {
+		t.Errorf("%+v", got)
+	}
+	if asked := d.asked(); asked[len(asked)-1] != `output {"job":7,"stdout":-65536,"stderr":-65536}` {
+		t.Errorf("asked %q", asked)
 	}
 }

@@ -159,11 +159,10 @@ func (c *Cancelling) giveUp(elsewhere map[jobnet.Whole]api.ClaimedRow) {
 	for _, id := range c.left {
 		c.Failed[id] = "nobody who was asked has it"
 		if row, there := elsewhere[id]; there {
-			owner := "without a token"
+			c.Failed[id] = fmt.Sprintf("its row is %s, and bears no claim: no worker runs it", screen.Clean(row.Status))
 			if row.Owner != "" {
-				owner = "with the token " + screen.Clean(row.Owner)
+				c.Failed[id] = fmt.Sprintf("its row is %s, with the token %s, of a worker that was not asked", screen.Clean(row.Status), screen.Clean(row.Owner))
 			}
-			c.Failed[id] = fmt.Sprintf("its row is %s, %s, of a worker that was not asked", screen.Clean(row.Status), owner)
 			if c.Mute != nil {
 				c.Failed[id] += ", or does not answer, and may still cancel it"
 			}

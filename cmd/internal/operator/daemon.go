@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"jobd/cmd/internal/exit"
-	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
 )
@@ -333,14 +332,14 @@ const mostLines = 100
 
 // refused is what the daemon said instead of an answer. Each line of it names the daemon: none can
 // pass for one of our own.
-func (d *Daemon) refused(said *jobnet.RemoteError) error {
+func (d *Daemon) refused(refusal *jobnet.RemoteError) error {
 	var lines []error
-	for line := range strings.SplitSeq(strings.TrimRight(said.Text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(refusal.Text, "\n"), "\n") {
 		if len(lines) == mostLines {
 			lines = append(lines, fmt.Errorf("%s: …", d.Address))
 			break
 		}
-		lines = append(lines, fmt.Errorf("%s: %w", d.Address, &jobnet.RemoteError{Text: screen.Clean(line), Code: jobnet.CodeOf(said)}))
+		lines = append(lines, fmt.Errorf("%s: %w", d.Address, said(line, jobnet.CodeOf(refusal))))
 	}
 	if len(lines) == 1 {
 		return lines[0]

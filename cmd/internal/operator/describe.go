@@ -110,9 +110,12 @@ func sorted[V any](all map[string]V, between string, text func(string, V) string
 	return strings.Join(parts, between)
 }
 
-// DescribeRow puts a row into words.
+// DescribeRow puts a row into words. Where tokens stand in the column sig, that is a signal once the job has ended.
 func DescribeRow(row history.Row) string {
-	return pairs("status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result)
+	if row.Owner == row.Signal {
+		row.Owner = ""
+	}
+	return pairs("status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result, "signal", row.Signal)
 }
 
 // SomeIDs lists ids, the first few of many; so many more are not among them.

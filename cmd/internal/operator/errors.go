@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 )
 
@@ -57,6 +59,25 @@ func MayBeDone(err error, typ string) error {
 		return err
 	}
 	return fmt.Errorf("%w; the request (%s) may have been carried out", err, typ)
+}
+
+// Texts of peers, of any version: that the table can't be read now, and that a target is not served, which has
+// several wordings on the wire.
+var (
+	tableAway  = regexp.MustCompile(`the database (is away|could not be reached)|can't be (read|listed) now`)
+	noWorker   = regexp.MustCompile(`^worker serving (target '.*') not found`)
+	notServing = regexp.MustCompile(`^(?:invalid (target '.*')|(target '.*') not found)(?: \(job id=.*\))?`)
+)
+
+// said is what a peer said instead of an answer. That the table is away has an exit code of its own.
+func said(text string, code jobnet.Code) error {
+	text = noWorker.ReplaceAllString(screen.Clean(text), "no worker serves $1")
+	text = notServing.ReplaceAllString(text, "the worker does not serve $1$2")
+	err := error(&jobnet.RemoteError{Text: text, Code: code})
+	if tableAway.MatchString(text) {
+		return exit.With(exit.Unknown, err)
+	}
+	return err
 }
 
 // isSaid tells whether err is a peer's own word on what it was asked for.

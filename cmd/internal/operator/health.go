@@ -171,7 +171,7 @@ func (h *Health) fleet(s *Census) {
 			h.find(Warning, Problem{Code: "unserved"}, "and %d more targets", s.Master.UnservedCount-i)
 			break
 		}
-		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked and is served by nobody%s", screen.Clean(u.Target), h.lasts(time.UnixMilli(u.Since)))
+		h.find(Warning, Problem{Code: "unserved", Target: u.Target}, "target %s was poked, and no worker serves it%s", screen.Clean(u.Target), h.lasts(time.UnixMilli(u.Since)))
 	}
 }
 

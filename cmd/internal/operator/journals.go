@@ -12,7 +12,6 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/history"
-	"jobd/cmd/internal/screen"
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
@@ -389,7 +388,7 @@ func special[T any](ctx context.Context, w *Worker, typ string, query any, field
 			}
 			ended = !page.More
 			if ended && page.Error != "" {
-				yield(none, &jobnet.RemoteError{Text: screen.Clean(page.Error)})
+				yield(none, said(page.Error, ""))
 			}
 		}
 	}

@@ -210,12 +210,12 @@ const notFound = "not found"
 
 // JobError is why nothing was done about a job. Some of the daemons' texts name the job themselves.
 func JobError(id jobnet.Whole, text string) error {
-	said, named := strings.CutPrefix(text, fmt.Sprintf("job %d ", id))
+	told, named := strings.CutPrefix(text, fmt.Sprintf("job %d ", id))
 	switch {
-	case said == reason.NoRow || said == notFound:
+	case told == reason.NoRow || told == notFound:
 		return exit.With(exit.NoJob, fmt.Errorf("job %d: %s", id, reason.NoRow))
 	case named:
-		return errors.New(screen.Clean(text))
+		return said(text, "")
 	}
-	return fmt.Errorf("job %d: %s", id, screen.Clean(text))
+	return fmt.Errorf("job %d: %w", id, said(text, ""))
 }

@@ -27,6 +27,7 @@ type Story struct {
 	Failed  []error     // why it could not
 
 	clock Clock
+	live  *api.JobOutput // what it has written so far; nil: it does not run, or this was not asked for
 }
 
 // StoryEvent is an event of a job, and what it means.
@@ -58,6 +59,9 @@ func Tell(ctx context.Context, d *Daemon, job Job, runs int, output bool, clock 
 	j := journalsOf(answered(e.answers), note)
 	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.row(), Read: e.read(), clock: clock}
 	s.readRuns(ctx, j, history.Query{Output: output}, runs)
+	if output {
+		s.live = e.live(ctx)
+	}
 	s.Failed = j.Failed
 	s.Unheard = len(j.Sources) < len(e.answers) || len(j.Failed) > 0
 	return s, nil
@@ -160,10 +164,12 @@ type Output struct {
 	Size int64 // of all of it
 }
 
-// Outputs is what the job wrote: as the journal has it, which has it whole, or else the row. Streams
-// without a byte are left out.
+// Outputs is what the job wrote: of one that runs the end of it so far; else as the journal has it, which has it
+// whole, or as the row does. Streams without a byte are left out.
 func (s *Story) Outputs() []Output {
-	if done := s.Newest().Done; done != nil {
+	if s.live != nil {
+		return written(Output{"stdout", string(s.live.Stdout.Bytes), s.live.Stdout.Size}, Output{"stderr", string(s.live.Stderr.Bytes), s.live.Stderr.Size})
+	} else if done := s.Newest().Done; done != nil {
 		return written(
 			Output{"stdout", done.Stdout.Text(0, journal.CharsetFull), done.Stdout.Size},
 			Output{"stderr", done.Stderr.Text(0, journal.CharsetFull), done.Stderr.Size},
@@ -371,6 +377,21 @@ func (e *explanation) served(ctx context.Context, d *Daemon) {
 			}
 		}
 	}
+}
+
+// live is what the one job that was asked about has written so far; nil where nobody runs it, or can tell.
+func (e *explanation) live(ctx context.Context) *api.JobOutput {
+	for _, a := range e.answers {
+		if a.Err != nil || len(a.Value.Jobs) != 1 || a.Value.Jobs[0].Here == nil {
+			continue
+		}
+		job, told := a.Value.Jobs[0].Job, api.JobOutput{}
+		err := a.From.Ask(ctx, api.Output.Name, api.OutputQuery{Job: job, Stdout: -api.MostOutput, Stderr: -api.MostOutput}, &told)
+		if err == nil && told.Running {
+			return &told
+		}
+	}
+	return nil
 }
 
 // readsTable tells whether a worker could read the table.

@@ -3,7 +3,9 @@ package operator
 import (
 	"testing"
 
+	"jobd/cmd/internal/history"
 	"jobd/journal"
+	jobnet "jobd/net"
 	"jobd/net/api"
 	"jobd/store/storetest/check"
 )
@@ -44,4 +46,15 @@ func TestRowsWait(t *testing.T) {
 	} {
 		check.Equal(t, rowsWait(w), want)
 	}
+}
+
+// A row that has ended is told with its signal, not with an owner of that name; one that was set by hand is nobody's.
+func TestWhoseARowIs(t *testing.T) {
+	t.Parallel()
+	check.Equal(t, DescribeRow(history.Row{Status: "done", Target: "a", Owner: "SIGTERM", Signal: "SIGTERM", Result: "fail"}), "status=done target=a result=fail signal=SIGTERM")
+	check.Equal(t, DescribeRow(history.Row{Status: "running", Target: "a", Owner: "@abcd12345"}), "status=running target=a owner=@abcd12345")
+	c := &Cancelling{Failed: map[jobnet.Whole]string{}, left: []jobnet.Whole{1, 2}}
+	c.giveUp(map[jobnet.Whole]api.ClaimedRow{1: {Status: "running"}, 2: {Status: "running", Owner: "@abcd12345"}})
+	check.Equal(t, c.Failed[1], "its row is running, and bears no claim: no worker runs it")
+	check.Equal(t, c.Failed[2], "its row is running, with the token @abcd12345, of a worker that was not asked")
 }

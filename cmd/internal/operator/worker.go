@@ -112,7 +112,7 @@ func (w *Worker) relayed(query any) map[string]any {
 // decode takes one worker's answer out of its master's.
 func decode(typ string, relayed api.RelayedAnswer, into any) error {
 	if relayed.Error != "" {
-		return older(typ, &jobnet.RemoteError{Text: screen.Clean(relayed.Error)})
+		return older(typ, said(relayed.Error, ""))
 	}
 	if err := json.Unmarshal(relayed.Data, into); err != nil {
 		return fmt.Errorf("answer to %s is not understood: %w", typ, err)

@@ -191,7 +191,7 @@ func (l *look) tell(kind string, did string) ([]string, error) {
 	}
 	name := screen.Clean(l.PathValue("name"))
 	if len(done.Unserved) > 0 && kind != api.Poke.Name {
-		return nil, notFound("nobody serves target %s: nothing was done", name)
+		return nil, notFound("no worker serves target %s: nothing was done", name)
 	}
 	text := fmt.Sprintf(did, name)
 	if done.Workers != nil {

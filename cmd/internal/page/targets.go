@@ -56,7 +56,7 @@ func targetOf(s *operator.Census, t operator.Tally) target {
 	}
 	switch {
 	case t.Workers == 0:
-		one.State, one.Tone = "nobody serves it", "bad"
+		one.State, one.Tone = "no worker serves it", "bad"
 	case t.Paused > 0 && t.Paused == t.Workers:
 		one.State, one.Tone = "paused", "warn"
 	case t.Stands():
@@ -126,7 +126,7 @@ func (f *fleet) target(name string) (target, error) {
 			return t, nil
 		}
 	}
-	return target{}, notFound("nobody serves a target %s", screen.Clean(name))
+	return target{}, notFound("no worker serves target %s", screen.Clean(name))
 }
 
 // targetsView is /targets.

@@ -113,7 +113,8 @@ func TestTheTableCannotBeRead(t *testing.T) {
 	a.Table = "connection refused"
 	a.Database = &api.Standing{Since: now.Add(-time.Hour)}
 	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, silent("node-2", "no answer")})
-	want := "job 5 may be anywhere: node-1 can't read the table since 11:00: connection refused; the journal of node-1 has it as done at 10:05 (exit code 3)"
+	want := "job 5 ended at 10:05 on node-1 (exit code 3), as the journal there says; what became of its row since is not known: " +
+		"node-1 can't read the table since 11:00: connection refused"
 	if got.Sentence != want || got.Reason != Unreadable {
 		t.Errorf("%+v", got)
 	}
@@ -254,7 +255,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Next, "is the next of its target mail, and node-1 is about to claim it; it recurs every 5m", []Answer{
 			of("node-1", job{Row: &row{Target: "mail", Status: "waiting", Plan: &rowPlan{Schedule: "every 5m", In: "UTC"}}, Target: looks, Ahead: &ahead{}}),
 		}},
-		{Running, "runs on node-1 since 10:02 (pid 7, attempt 2 of 5), until 10:12 at most; it recurs every 5m", []Answer{
+		{Running, "runs on node-1 since 10:02 (pid 7, attempt 2 of 5), until 10:12:00 at most; it recurs every 5m", []Answer{
 			of("node-1", job{
 				Row:  &row{Target: "mail", Status: "running", Plan: &rowPlan{Schedule: "every 5m"}},
 				Here: &here{Phase: "running", Since: at("10:02:00"), PID: 7, Attempt: 2, MaxAttempts: 5, Deadline: at("10:12:00")},

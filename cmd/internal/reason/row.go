@@ -128,7 +128,7 @@ func (v *view) running(t teller, s *api.JobStanding) *Verdict {
 		text += " (" + strings.Join(process, ", ") + ")"
 	}
 	if s.Deadline > 0 {
-		text += ", until " + v.clock(s.Deadline) + " at most"
+		text += ", until " + v.clock(s.Deadline) + time.UnixMilli(s.Deadline).Format(":05") + " at most"
 	}
 	h, changed := t.history(), ""
 	if h.Lost {
@@ -162,11 +162,11 @@ func (v *view) aside(t teller, before string) string {
 
 // rowless tells of a job without a row, or whose row nobody could read, with what a journal has of it.
 func (v *view) rowless() *Verdict {
-	known := ""
+	known, ended := "", false
 	t := v.newestOf(func(teller) bool { return true })
 	if t != nil {
 		known = fmt.Sprintf("; the journal of %s has it as %s%s", t.Name, t.history().Status, v.at(t.history().At))
-		if t.history().Status == string(journal.StatusDone) {
+		if ended = t.history().Status == string(journal.StatusDone); ended {
 			known += " (" + result(t.history()) + ")"
 		}
 	}
@@ -180,6 +180,10 @@ func (v *view) rowless() *Verdict {
 		default:
 			return say(NoSuchJob, NoRow)
 		}
+	}
+	if ended {
+		text := "ended%s on %s (%s), as the journal there says; what became of its row since is not known: %s"
+		return say(Unreadable, text, v.at(t.history().At), t.Name, result(t.history()), cause)
 	}
 	return say(Unreadable, "may be anywhere: %s%s", cause, known)
 }

@@ -284,7 +284,7 @@ func TestTroublesBeyondAnyWorker(t *testing.T) {
 	f.fleet.Master.Down = []api.DownWorker{{Name: "four", Since: noon.Add(-24 * time.Hour).UnixMilli()}}
 	f.fleet.Master.Unserved, f.fleet.Master.UnservedCount = []api.UnservedTarget{{Target: "print", Since: noon.UnixMilli()}}, 3
 	p := sit(t, f, true, 120, 60)
-	p.sees("worker four down since 2026-11-19 12:00:00", "target print was poked and is served by nobody since 12:00:00")
+	p.sees("worker four down since 2026-11-19 12:00:00", "target print was poked, and no worker serves it since 12:00:00")
 	f.fleet.Workers, f.fleet.Master.Workers = nil, nil
 	p.later(1)
 	p.sees("0 workers registered")

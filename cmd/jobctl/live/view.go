@@ -237,7 +237,7 @@ func (m *model) about(t operator.Tally) string {
 		parts = append(parts, "nothing is claimed: "+why)
 	}
 	if t.Workers == 0 {
-		parts = append(parts, t.Target+" is served by nobody who answers")
+		parts = append(parts, "no worker that answers serves "+t.Target)
 	}
 	return strings.Join(parts, "; ")
 }

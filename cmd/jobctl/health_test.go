@@ -72,7 +72,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		},
 		"a configuration with a mistake": {
 			`,"configRefusedSince": "2026-11-20T11:59:00Z"`, recent, "", 1,
-			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force, 4 of 5",
+			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force (jobctl reload tells the line), 4 of 5",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

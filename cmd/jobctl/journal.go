@@ -259,7 +259,7 @@ func (p *program) journalState() *cmd {
 
 func (p *program) printStates(j *operator.Journals, jobs iter.Seq2[operator.From[history.Job], error]) error {
 	full := !p.brief()
-	t := p.table("no jobs", "WORKER|TARGET|RESULT", when(j.Named(), "WORKER"), "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT",
+	t := p.table("no jobs", "WORKER|TARGET|RESULT|-ATTEMPT", when(j.Named(), "WORKER"), "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT",
 		when(p.brief(), "SINCE"), when(full, "ACCEPTED"), when(full, "RUNNING"), when(full, "ENDED"))
 	return tabulate(t, jobs, func(e operator.From[history.Job]) {
 		worker, job := e.Source.Worker(), e.Item

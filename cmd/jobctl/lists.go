@@ -127,7 +127,7 @@ func yesOrNo(b bool) string {
 
 // fleetTable has a line for each worker.
 func (p *program) fleetTable(s *operator.Census) *table {
-	t := p.table("no workers", "NAME|ADDRESS", "NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS")
+	t := p.table("no workers", "NAME|ADDRESS|-VERSION", "NAME", "ADDRESS", "VERSION", "UP", "DATABASE", "LAG", "SLOTS", "TARGETS")
 	for i, w := range s.Workers {
 		version, up, database, lag, slots := untold, untold, untold, untold, untold
 		targets := len(s.Master.Workers[i].Targets) + s.Master.Workers[i].TargetsCut
@@ -229,7 +229,7 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 func (p *program) runningTable(all operator.RunningJobs, workers bool) *table {
 	limited := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Deadline > 0 })
 	executed := slices.ContainsFunc(all.Jobs, func(j operator.RunningJob) bool { return j.Executor != "" })
-	t := p.table("nothing runs", "TARGET|WORKER", "JOB", "TARGET", when(workers, "WORKER"), "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY",
+	t := p.table("nothing runs", "TARGET|WORKER|-TRY|-SINCE", "JOB", "TARGET", when(workers, "WORKER"), "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY",
 		when(limited, "LEFT"), when(executed, "EXECUTOR"))
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""

@@ -129,7 +129,7 @@ func queuedOf(t operator.Tally, waiting map[string]api.WaitingTarget) queued {
 // queueTable has a line for each target.
 func (p *program) queueTable(list []queued) *table {
 	delays := slices.ContainsFunc(list, func(q queued) bool { return q.NextDue > 0 }) // what runs, and of how many slots, stands in one column then
-	t := p.table("no targets", "TARGET", "TARGET", "WAITING", "OLDEST", when(delays, "DUE"), when(delays, "NEXT DUE"), "RUNNING",
+	t := p.table("no targets", "TARGET|-STARTED|-ENDED", "TARGET", "WAITING", "OLDEST", when(delays, "DUE"), when(delays, "NEXT DUE"), "RUNNING",
 		when(!delays, "SLOTS"), when(!delays, "STARTED"), "ENDED", "EMPTY IN")
 	for _, q := range list {
 		waiting, oldest := p.waitingCells(q.counted, q.Waiting != nil)

@@ -29,11 +29,11 @@ type table struct {
 	*program
 	head    []string // a column without a head is left out
 	none    string   // said on a terminal in place of a table without rows; "": the head alone is printed
-	elastic string   // the head of the column that is cut where the terminal is too narrow, or several, with | between them
+	elastic string   // the head of the column that is cut where the terminal is too narrow, or several, with | between them; one behind a - is left out before
 
 	rows   []row // that are not printed yet
 	count  uint64
-	widths []int // of the columns, as the rows so far need them
+	widths []int // of the columns, as the rows so far need them; negative: left out
 	begun  bool  // the head is printed
 	blanks string
 }
@@ -181,7 +181,9 @@ func (t *table) complete() bool { return !t.terminal }
 
 func (t *table) widen(texts []string) {
 	for i, text := range texts {
-		t.widths[i] = max(t.widths[i], screen.Width(text))
+		if t.widths[i] >= 0 {
+			t.widths[i] = max(t.widths[i], screen.Width(text))
+		}
 	}
 }
 
@@ -197,7 +199,10 @@ func (t *table) between() string {
 func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
 	var line []byte
 	for i, text := range texts {
-		if i > 0 {
+		if t.widths[i] < 0 {
+			continue
+		}
+		if line != nil {
 			line = append(line, t.between()...)
 		}
 		width := screen.Width(text)
@@ -212,9 +217,11 @@ func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
 }
 
 func (t *table) dashes(to *bytes.Buffer) {
-	dashes := make([]string, len(t.widths))
-	for i, width := range t.widths {
-		dashes[i] = strings.Repeat("-", width)
+	var dashes []string
+	for _, width := range t.widths {
+		if width >= 0 {
+			dashes = append(dashes, strings.Repeat("-", width))
+		}
 	}
 	fmt.Fprintln(to, strings.Join(dashes, "-+-"))
 }
@@ -278,17 +285,27 @@ func (s surroundings) columns() int {
 	return s.width()
 }
 
-// fit makes the elastic columns narrower until a line fits into the terminal.
+// fit leaves out columns that matter less, and makes the elastic ones narrower, until a line fits into the
+// terminal.
 func (t *table) fit(head []string) {
 	columns := t.columns()
 	if columns == 0 {
 		return
 	}
-	over := (len(head)-1)*len(t.between()) - columns
+	over := -len(t.between()) - columns
 	for _, width := range t.widths {
-		over += width
+		if width >= 0 {
+			over += width + len(t.between())
+		}
 	}
 	elastic := strings.Split(t.elastic, "|")
+	for _, name := range elastic {
+		spare, is := strings.CutPrefix(name, "-")
+		if i := slices.Index(head, spare); is && i >= 0 && over > 0 && !t.begun && !t.config.precise {
+			over -= t.widths[i] + len(t.between())
+			t.widths[i] = -1
+		}
+	}
 	screen.Narrow(t.widths, over, func(column int) int {
 		if slices.Contains(elastic, head[column]) {
 			return leastElastic

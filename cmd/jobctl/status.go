@@ -142,7 +142,7 @@ func (p *program) tallyTable(s *operator.Census, tallies []operator.Tally) *tabl
 	if s.Master == nil && !operator.TellsMore(s.Workers[0].Value) {
 		return p.targetTable(s.Workers[0].Value)
 	}
-	t := p.table("no targets", "TARGET", "TARGET", when(s.Master != nil, "WORKERS"), "SLOTS", "PREFETCHED", "WAITING", "OLDEST",
+	t := p.table("no targets", "TARGET|-PREFETCHED|-WORKERS", "TARGET", when(s.Master != nil, "WORKERS"), "SLOTS", "PREFETCHED", "WAITING", "OLDEST",
 		when(s.Delays(), "NEXT DUE"), "PAUSED")
 	for _, one := range tallies {
 		running, prefetched := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched)

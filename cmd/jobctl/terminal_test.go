@@ -202,6 +202,9 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		"the least":     {columns: 5, elastic: "REASON", want: "JOB | REASON   | BY\n----+----------+---------\n5   | the row… | somebody\n"},
 		"widest first":  {columns: 30, elastic: "BY|REASON", want: "JOB | REASON        | BY\n----+---------------+---------\n5   | the row is l… | somebody\n"},
 		"piped":         {columns: 34, piped: true, elastic: "REASON", want: "JOB  REASON                                               BY\n5    " + long + "  somebody\n"},
+		"left out":      {columns: 65, elastic: "REASON|-BY", want: "JOB | REASON\n----+----------------------------------------------------\n5   | " + long + "\n"},
+		"cut as well":   {columns: 17, elastic: "-BY|REASON|-JOB", want: "REASON\n-----------------\nthe row is locke…\n"},
+		"not left out":  {columns: 68, elastic: "-BY", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
 		"exactly":       {columns: 68, elastic: "REASON", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
 		"one too small": {columns: 67, elastic: "REASON", want: "JOB | REASON                                             | BY\n----+----------------------------------------------------+---------\n5   | the row is locked by somebody who has gone to lun… | somebody\n"},
 	} {

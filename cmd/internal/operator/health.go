@@ -195,7 +195,7 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 		h.find(how, Problem{Code: t.code, Worker: name, Target: t.target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
-		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force", before, h.lasts(since))
+		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force (jobctl reload tells the line)", before, h.lasts(since))
 	}
 }
 

@@ -235,7 +235,7 @@ func TestRowsThatNobodyHasAreCancelled(t *testing.T) {
 			t.Errorf("row %d is %s, want %s", id, got, status)
 		}
 	}
-	want := journal.Ignored{Reason: "cancelled by 10.0.0.5", By: canceller}
+	want := journal.Ignored{Target: "c", Reason: "cancelled by 10.0.0.5", By: canceller}
 	if events := f.events(1); len(events) != 1 || events[0].Payload != journal.Payload(want) {
 		t.Errorf("the journal says %+v, want %+v", events, want)
 	}

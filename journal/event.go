@@ -77,6 +77,7 @@ type Ignored struct {
 	By     string `json:"by,omitempty"`     // who cancelled it; "": nobody did, it may not run anyway
 	Manual bool   `json:"manual,omitempty"` // the row was manual; events of older versions do not tell
 	Told   bool   `json:"told,omitempty"`   // the reason stands in the row's stderr
+	Target string `json:"target,omitempty"` // the row's; events of older versions do not tell
 }
 
 // Released says that a claim is given up before the job was started.
@@ -555,7 +556,7 @@ func (j Job) cancel(p Cancelled, e Event) (Job, error) {
 
 // ignored is a job of which nobody made a claim, and that is not to be run.
 func ignored(id int64, p Ignored, at time.Time) Job {
-	j := Job{ID: id, Status: StatusIgnored, Ended: at, Reason: p.Reason}
+	j := Job{ID: id, Target: p.Target, Status: StatusIgnored, Ended: at, Reason: p.Reason}
 	if p.By != "" {
 		j.Cancelled = &Cancellation{Time: Moment{at}, By: p.By}
 	}

@@ -161,7 +161,7 @@ func (b *Board) CancelRow(row journal.Row, by string, schedule bool) (drafts []j
 		return nil, errRecurs.Error(), false
 	}
 	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{
-		Reason: journal.CancelledBy(by), By: by, Manual: row.Status == journal.RowManual,
+		Target: row.Target, Reason: journal.CancelledBy(by), By: by, Manual: row.Status == journal.RowManual,
 	}}}, "", false
 }
 

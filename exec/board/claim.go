@@ -57,7 +57,7 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 	switch {
 	case p.bad != "":
 		c.note(row)
-		return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: p.bad, Told: true}}}
+		return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Target: t.name, Reason: p.bad, Told: true}}}
 	case p.again != nil:
 		return []journal.Draft{{Job: row.Job, Payload: journal.Planned{Target: t.name, From: *row.Plan, To: *p.again, Reason: p.reason}}}
 	}

@@ -268,6 +268,24 @@ func TestUnderWayBeforeATime(t *testing.T) {
 	}
 }
 
+// Regression: nobody knew of which target a row was that was ignored.
+func TestIgnoredRowsAreOfTheirTarget(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := must.Get(eventlog.Open(t.Context(), eventlog.Config{Dir: dir}))(t)
+	must.Get(j.Append(journal.Draft{Job: 1, Payload: journal.Ignored{Target: "a", Reason: "x"}}, journal.Draft{Job: 2, Payload: journal.Ignored{Reason: "x"}}))(t)
+	must.Do(t, j.Close())
+	r := must.Get(replay.Open(dir))(t)
+	if of := readtest.Events(t, r, journal.Filter{Target: "a"}); len(of) != 1 || of[0].Job != 1 {
+		t.Errorf("of target a are %+v", of)
+	}
+	for job, err := range r.Jobs(t.Context(), time.Time{}) {
+		if err != nil || job.ID == 1 && job.Target != "a" || job.ID == 2 && job.Target != "" {
+			t.Errorf("%+v, %v", job, err)
+		}
+	}
+}
+
 func idsOf(jobs []journal.Job) string {
 	if len(jobs) == 0 {
 		return ""

@@ -287,6 +287,9 @@ func (m *matcher) isAbout(ctx context.Context, e *journal.Event) (bool, error) {
 		return about(e.Payload, m.Filter), nil
 	}
 	target, known := m.claims[e.Job]
+	if p, is := e.Payload.(journal.Ignored); is && p.Target != "" {
+		target, known = p.Target, true
+	}
 	switch p := e.Payload.(type) {
 	case journal.Accepted:
 		target = p.Target

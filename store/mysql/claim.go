@@ -29,13 +29,13 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	var rows []journal.Row
 	run := &claim{table: t, decide: decide}
 	err := run.run(ctx, func(ctx context.Context, conn *sql.Conn) (_ []journal.Row, err error) {
-		rows, err = t.lockFromCursor(ctx, conn, run.layout, asks, except)
+		rows, err = t.lockCandidates(ctx, conn, run.layout, asks, except)
 		return rows, err
 	}, false)
-	if err != nil || !run.all || t.config.Uses.Has(store.ColumnPriority) { // priorities: ids give no order
+	if err != nil || !run.all {
 		rows = nil
 	}
-	t.cursors.end(asks, rows)
+	t.candidates.end(asks, rows)
 	return t.FailClaim("claim waiting jobs", err)
 }
 

@@ -151,7 +151,6 @@ func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspec
 type layout struct {
 	rule.Shape
 	columns map[string]column // by name in lower case
-	keyed   bool              // the primary key begins with the id
 	version version
 	galera  bool // the server is a node of a Galera cluster
 	packet  int  // the server's max_allowed_packet, bytes

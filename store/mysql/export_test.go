@@ -33,14 +33,18 @@ func (t *Table) Looks(target string, room int) (queries []string, args [][]any) 
 	return queries, args
 }
 
-// ClaimClock sets the clock by which claims know how long ago they looked for the first rows.
-func (t *Table) ClaimClock(now func() time.Time) { t.cursors.now = now }
+// ClaimClock sets the clock by which claims know how old their lists are.
+func (t *Table) ClaimClock(now func() time.Time) { t.candidates.now = now }
 
-// FrontInterval is how long claims may go on without a look at the first rows.
-const FrontInterval = frontInterval
+// ListAge is how old a list of candidates may become.
+const ListAge = listAge
 
-// BehindCursor is the locking read of a claim that goes on behind a row, with its arguments.
-func (t *Table) BehindCursor(target string, room int, last int64) (query string, args []any) {
-	one := t.layout.Load().Choose(rule.Ask{Target: target, Room: room, Behind: last}, nil)[0]
-	return one.Query, one.Args
+// Candidates is the query for the list of candidates of a target, and the locking read of a claim that has such a
+// list; "" where claims read none.
+func (t *Table) Candidates(target string, room int, ids []int64) (list, lock string) {
+	found := t.layout.Load()
+	if !found.Lists() {
+		return "", ""
+	}
+	return found.Candidates(target, nil, room, 0).Query, found.Choose(rule.Ask{Target: target, Room: room, IDs: ids}, nil)[0].Query
 }

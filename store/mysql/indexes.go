@@ -64,7 +64,10 @@ func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspe
 	}
 	behind, target := []string(nil), "target"
 	if at := slices.IndexFunc(indexes, func(i rule.Index) bool { return i.Name == "PRIMARY" }); at >= 0 {
-		if found.keyed = indexes[at].Columns[0] == "id"; !found.partitioned {
+		if indexes[at].Columns[0] == "id" {
+			found.ByKey = " FORCE INDEX (PRIMARY)" // else the server may read the table, where it would meet other rows
+		}
+		if !found.partitioned {
 			behind = indexes[at].Columns
 		}
 	}

@@ -64,9 +64,6 @@ func (t *Table) shape(found *inspection) rule.Shape {
 	if id.kind == "bigint" && id.Least == 0 || !strings.Contains(id.kind, "int") {
 		s.AnID = " AND id <= 9223372036854775807"
 	}
-	if found.keyed {
-		s.ByKey = " FORCE INDEX (PRIMARY)" // else the server may read the table, where it would meet other rows
-	}
 	return s
 }
 

@@ -35,7 +35,7 @@ type Table struct {
 	reached       atomic.Pointer[string] // the server that the newest connection leads to
 	lockedUntil   atomic.Int64           // until when applying passes by locked rows, in nanoseconds since 1970
 	clients       chan struct{}          // holds one for each connection that a client's request uses
-	cursors       cursors                // where the next claims of each target go on
+	candidates    candidates             // for the next claims of each target
 	advisory      advisory               // the locks that Hold took
 }
 

@@ -48,6 +48,10 @@ func benchmarks() []benchmark {
 		{name: "claim", run: claimMillion, rows: []row{
 			{"a claim of 20 with 1,000,000 rows waiting ÷ with 1,000", "ms", ratioAtMost(1.5)},
 		}},
+		{name: "claimers", run: manyClaimers, rows: []row{
+			{"64 workers claim rows of one target, two at a time ÷ each of its own", "rows/s", ratioAtLeast(0.9)},
+			{what: "the server's processor time for a row, likewise", unit: "µs"},
+		}},
 		{name: "delayed", run: delayed, rows: []row{
 			{"a claim of 20 with 500,000 rows that are not due ÷ with none", "ms", ratioAtMost(1.1)},
 			{"the same with priorities", "ms", ratioAtMost(1.1)},

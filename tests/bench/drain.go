@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -157,11 +158,17 @@ func (s *site) tableUsing(uses store.Uses) table {
 // claim claims as a worker with ten slots does that has nothing.
 func (t table) claim(p *program) {
 	const room = 20
-	claimed := 0
-	err := t.Claim(context.Background(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+	if claimed := t.claimSome(p, "a", room); claimed != room {
+		p.Fatalf("%d rows were claimed, not %d", claimed, room)
+	}
+}
+
+// claimSome claims rows of a target, and tells how many.
+func (t table) claimSome(p *program, target string, room int) (claimed int) {
+	err := t.Claim(context.Background(), map[string]int{target: room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		events := make([]journal.Event, len(rows))
 		for i, row := range rows {
-			accepted := journal.Accepted{Target: "a", Token: token, Plan: row.Plan}
+			accepted := journal.Accepted{Target: target, Token: token, Plan: row.Plan}
 			if row.Plan != nil {
 				accepted.PlannedAt = time.Now().Unix()
 			}
@@ -171,9 +178,7 @@ func (t table) claim(p *program) {
 		return events, nil
 	})
 	p.must(err)
-	if claimed != room {
-		p.Fatalf("%d rows were claimed, not %d", claimed, room)
-	}
+	return claimed
 }
 
 // token is a claim's.
@@ -350,4 +355,47 @@ func application(p *program) string {
 		p.must(os.WriteFile(filepath.Join(folder, name), []byte(before+after), 0o644))
 	}
 	return folder
+}
+
+// claimers is how many workers claim at once, two rows at a time, and for how long.
+const (
+	claimers  = 64
+	claimTime = 4 * time.Second
+)
+
+// manyClaimers is what many workers claim of one target, beside what they claim where each has its own: rows a
+// second, and the server's processor time for a row.
+func manyClaimers(p *program) []reading {
+	const pairs, rows = 3, 60_000
+	var cost measured
+	claimed := func(costs *[]float64, targets int) float64 {
+		s := newSite(p)
+		target := func(claimer int) string { return fmt.Sprint("t", claimer%targets) }
+		for i := range targets {
+			s.insert(rows/targets, target(i), "waiting")
+		}
+		s.Exec(p, "ANALYZE TABLE jobs")
+		before := processorTime(p, serverPid(p))
+		var all atomic.Int64
+		var group sync.WaitGroup
+		ctx, cancel := context.WithTimeout(p.Context(), claimTime)
+		defer cancel()
+		for i := range claimers {
+			t := s.table()
+			group.Go(func() {
+				for ctx.Err() == nil {
+					all.Add(int64(t.claimSome(p, target(i), 2)))
+				}
+				p.must(t.Close())
+			})
+		}
+		group.Wait()
+		*costs = append(*costs, float64(processorTime(p, serverPid(p))-before)*1000/float64(all.Load())/millisecond)
+		return float64(all.Load()) / claimTime.Seconds()
+	}
+	rate := paired(pairs,
+		func() float64 { return claimed(&cost.raws, claimers) },
+		func() float64 { return claimed(&cost.products, 1) },
+	)
+	return []reading{rate, against(median(cost.products), median(cost.raws))}
 }

@@ -32,23 +32,22 @@ type Statement struct {
 	target string // of which it reads rows; "": of any
 }
 
-// Ask is how many rows of a target a claim wants. Waiting ones have ids behind one; 0: from the front.
+// Ask is how many rows of a target a claim wants. Waiting ones are among some ids; none: from the front.
 type Ask struct {
 	Target string
 	Room   int
-	Behind int64
+	IDs    []int64
 }
 
 // Choose are the statements that choose rows of a target that wait or are due. A statement for each,
 // equality on status and target and the order of ids, is what the index serves: with target IN (…)
 // every candidate is sorted and locked (pitfall 2). The same goes for the order of priorities, and for
-// that of times. Where the rows behind an id are asked for, and many wait, MariaDB passes the entries
-// of all that have gone before them, unless the index is named.
+// that of times.
 func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
 	but, hint, order := s.but(except), s.byClaims(), "id"
-	behind, window := "", one.Room
-	if one.Behind != 0 {
-		behind, hint = " AND id > "+strconv.FormatInt(one.Behind, 10), s.by(s.byID)
+	among, window := "", one.Room
+	if len(one.IDs) > 0 {
+		among, hint = " AND id IN ("+List(one.IDs)+")", s.ByKey
 	}
 	if s.Uses.Has(store.ColumnPriority) {
 		hint, order, window = s.by(s.byPriority), "priority DESC, id", max(window, dueWindow)
@@ -58,11 +57,24 @@ func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
 		text := query + hint + " WHERE " + condition + but + " ORDER BY " + order + " LIMIT " + cmp.Or(s.Limit, "?") + s.Locking
 		list = append(list, Statement{text, []any{one.Target, limit}, one.Target})
 	}
-	add(hint, "status = 'waiting' AND target = ?"+behind, order, one.Room)
+	add(hint, "status = 'waiting' AND target = ?"+among, order, one.Room)
 	for _, due := range s.due() {
 		add(s.by(s.byDue), due, "run_at", window)
 	}
 	return list
+}
+
+// Lists tells whether the ids of rows that wait can be read in order, and the rows by their ids.
+func (s *Shape) Lists() bool {
+	return s.ByKey != "" && s.byID != "" && !s.Uses.Has(store.ColumnPriority)
+}
+
+// Candidates reads the ids of rows of a target that wait, behind some of the first ones, without locks.
+func (s *Shape) Candidates(target string, except []int64, limit, offset int) Statement {
+	return Statement{
+		Query: s.Dirty + "SELECT id FROM " + s.Table + s.by(s.byID) + " WHERE status = 'waiting' AND target = ?" + s.but(except) + " ORDER BY id LIMIT ? OFFSET ?",
+		Args:  []any{target, limit, offset},
+	}
 }
 
 // due are the conditions that a row of a target is due; none where the table has no such rows. The

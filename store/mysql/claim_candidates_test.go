@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 	"jobd/store/storetest/check"
 )
 
-// cursorTable is a table whose clock stands still until it is moved.
-func cursorTable(t *testing.T, db *database, uses store.Uses) (table *mysql.Table, clock *time.Time) {
+// clockTable is a table whose clock stands still until it is moved.
+func clockTable(t *testing.T, db *database, uses store.Uses) (table *mysql.Table, clock *time.Time) {
 	t.Helper()
 	clock = new(time.Unix(1_000_000, 0))
 	table = db.timedTable(t, uses)
@@ -40,33 +41,97 @@ func claims(t *testing.T, table store.Table, room map[string]int, decide store.D
 	}
 }
 
+// fill inserts rows of target a that wait, and gives their ids.
+func (db *database) fill(t *testing.T, rows int) (ids []int64) {
+	t.Helper()
+	for range rows {
+		ids = append(ids, int64(len(ids)+1))
+	}
+	for some := range slices.Chunk(ids, 1000) {
+		db.exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES "+
+			strings.TrimSuffix(strings.Repeat("(NULL, 'a', 1, 'waiting'), ", len(some)), ", "))
+	}
+	return ids
+}
+
 const setBack = "UPDATE jobs SET status = 'waiting', sig = NULL WHERE id = ?"
 
-// A claim goes on behind the last row of a full one: the index entries of the rows before it may
-// still be there. Half a second after a look from the front the next one follows.
-func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
+// A claim that follows a full one takes rows of a list, and none that began to wait before them since. Such a
+// row comes up when the list is too old or has too few rows.
+func TestAClaimTakesCandidates(t *testing.T) {
 	t.Parallel()
 	for name, uses := range map[string]store.Uses{"no columns about time": nil, "run_at": {"run_at"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, clock := cursorTable(t, db, uses)
-			var ids []int64
-			for range 14 {
-				ids = append(ids, db.insert(t, "a", "waiting", ""))
-			}
+			table, clock := clockTable(t, db, uses)
+			ids := db.fill(t, 14)
 			two := map[string]int{"a": 2}
 			claims(t, table, two, accept, ids[0], ids[1])
-			db.exec(t, setBack, ids[0])
 			claims(t, table, two, accept, ids[2], ids[3])
-			*clock = clock.Add(mysql.FrontInterval - 1)
+			db.exec(t, setBack, ids[0])
+			*clock = clock.Add(mysql.ListAge - 1)
 			claims(t, table, two, accept, ids[4], ids[5])
-			*clock = clock.Add(1) // the claims between did not look from the front
+			*clock = clock.Add(1)
 			claims(t, table, two, accept, ids[0], ids[6])
+			db.exec(t, setBack, ids[0])
 			claims(t, table, two, accept, ids[7], ids[8])
-			db.exec(t, setBack, ids[0]) // fewer are left behind the last one than there is room for
 			claims(t, table, map[string]int{"a": 6}, accept, ids[0], ids[9], ids[10], ids[11], ids[12], ids[13])
 		})
+	}
+}
+
+// Candidates that another worker has, or had, are passed by; where too few are left, the claim looks from the front.
+func TestCandidatesThatOthersTookArePassedBy(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	table, _ := clockTable(t, db, nil)
+	ids := db.fill(t, 40)
+	two := map[string]int{"a": 2}
+	claims(t, table, two, accept, ids[0], ids[1])
+	claims(t, table, two, accept, ids[2], ids[3])
+	db.begin(t, "SELECT * FROM jobs WHERE id = 5 FOR UPDATE")
+	db.exec(t, "UPDATE jobs SET status = 'accepted' WHERE id = ?", ids[6])
+	claims(t, table, two, accept, ids[5], ids[7])
+	db.exec(t, "UPDATE jobs SET status = 'accepted' WHERE id > ? AND id < ?", ids[7], ids[38])
+	db.exec(t, setBack, ids[0])
+	claims(t, table, map[string]int{"a": 3}, accept, ids[0], ids[38], ids[39])
+}
+
+// Many workers claim rows of one target at once: each row goes to one of them, and none is left.
+func TestManyClaimersShareATarget(t *testing.T) {
+	t.Parallel()
+	const workers, rows = 12, 1500
+	db := newDatabase(t, timedDDL())
+	db.fill(t, rows)
+	var mu sync.Mutex
+	claimed := map[int64]int{}
+	var group sync.WaitGroup
+	for range workers {
+		table := db.timedTable(t, nil)
+		group.Go(func() {
+			for got := 1; got > 0; {
+				got = 0
+				check.Do(t, table.Claim(t.Context(), map[string]int{"a": 3}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+					got = len(rows)
+					mu.Lock()
+					defer mu.Unlock()
+					for _, row := range rows {
+						claimed[row.Job]++
+					}
+					return accept(rows)
+				}))
+			}
+		})
+	}
+	group.Wait()
+	for id, times := range claimed {
+		if times > 1 {
+			t.Errorf("row %d was claimed %d times", id, times)
+		}
+	}
+	if len(claimed) != rows {
+		t.Errorf("%d of %d rows were claimed", len(claimed), rows)
 	}
 }
 
@@ -74,7 +139,7 @@ func TestAClaimGoesOnBehindAFullOne(t *testing.T) {
 func TestClaimsByPriorityLookFromTheFront(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, timedDDL())
-	table, _ := cursorTable(t, db, store.Uses{"priority"})
+	table, _ := clockTable(t, db, store.Uses{"priority"})
 	low := db.insertAt(t, "waiting", 1, 0, 0)
 	claims(t, table, map[string]int{"a": 1}, accept, low)
 	db.exec(t, setBack, low)
@@ -93,11 +158,8 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, _ := cursorTable(t, db, nil)
-			var ids []int64
-			for range 8 {
-				ids = append(ids, db.insert(t, "a", "waiting", ""))
-			}
+			table, _ := clockTable(t, db, nil)
+			ids := db.fill(t, 8)
 			two := map[string]int{"a": 2}
 			claims(t, table, two, accept, ids[0], ids[1])
 			err := table.Claim(t.Context(), two, nil, func(rows []journal.Row) ([]journal.Event, error) {
@@ -115,26 +177,23 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 	}
 }
 
-// Regression: where many rows waited, MariaDB looked for those behind an id from the front, past the
-// entries of all rows that had gone: it took the index for its first two columns only.
-func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
+// A list is read in the order of the index, and its rows are locked by their key: neither meets another row.
+func TestCandidatesAreReadByTheirIndexes(t *testing.T) {
 	t.Parallel()
 	for name, uses := range map[string]store.Uses{"no columns about time": nil, "run_at": {"run_at"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, timedDDL())
-			table, _ := cursorTable(t, db, uses)
-			db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT 'a', 1, 'waiting' FROM ("+
-				"WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000) SELECT id FROM n) AS thousand")
-			for range 5 {
-				db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT target, time_created, status FROM jobs")
-			}
+			table, _ := clockTable(t, db, uses)
+			db.fill(t, 32_000)
 			db.exec(t, "ANALYZE TABLE jobs")
-			for _, last := range []int64{1000, 16_000, 31_000} {
-				query, args := table.BehindCursor("a", 100, last)
-				if plan := explain(t, db.app, query, args...); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=status_target_idx") {
-					t.Errorf("%s\nis done by %s", query, plan)
-				}
+			list, lock := table.Candidates("a", 100, []int64{1, 1000, 16_000, 31_000})
+			_, list, _ = strings.Cut(list, "; ")
+			if plan := explain(t, db.app, list, "a", 100, 50); !strings.Contains(plan, "key=status_target_idx") || strings.Contains(plan, "filesort") {
+				t.Errorf("%s\nis done by %s", list, plan)
+			}
+			if plan := explain(t, db.app, lock, "a", 100); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=PRIMARY") {
+				t.Errorf("%s\nis done by %s", lock, plan)
 			}
 		})
 	}
@@ -170,15 +229,12 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, c.table)
-			table, _ := cursorTable(t, db, nil)
-			db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT 'a', 1, 'waiting' FROM ("+
-				"WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000) SELECT id FROM n) AS thousand")
-			for range 3 {
-				db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT target, time_created, status FROM jobs")
-			}
+			table, _ := clockTable(t, db, nil)
+			db.fill(t, 8000)
 			db.exec(t, "ANALYZE TABLE jobs")
 			claims(t, table, map[string]int{"a": 2}, accept, 1, 2)
-			query, args := table.BehindCursor("a", 6, 1000)
+			query, _ := table.Candidates("a", 6, nil)
+			_, query, _ = strings.Cut(query, "; ")
 			_, rest, given := strings.Cut(query, " FORCE INDEX")
 			rest, _, _ = strings.Cut(rest, " WHERE")
 			if given {
@@ -187,7 +243,10 @@ func TestNoIndexIsNamedThatWouldMakeClaimsSort(t *testing.T) {
 			if rest != c.hint {
 				t.Errorf("it names%s, want%s", cmp.Or(rest, " none"), cmp.Or(c.hint, " none"))
 			}
-			if plan := explain(t, db.app, query, args...); c.hint != "" && strings.Contains(plan, "filesort") {
+			if c.hint == "" {
+				return
+			}
+			if plan := explain(t, db.app, query, "a", 6, 0); strings.Contains(plan, "filesort") {
 				t.Errorf("%s\nis done by %s", query, plan)
 			}
 		})

@@ -81,6 +81,10 @@ type Table interface {
 	// by the index that claims use. It locks nothing and waits for nobody.
 	CountWaiting(ctx context.Context, target string, most int) (Counted, error)
 
+	// WaitingTargets lists the targets that rows of status waiting have, whoever serves them, in the
+	// order of the index, so many at most. It locks nothing and waits for nobody.
+	WaitingTargets(ctx context.Context, most int) ([]string, error)
+
 	// ClaimManual does the same as Claim for the rows with the given ids, whatever their status and
 	// target; rows that do not exist are not among those given to decide, which is called even when
 	// there are none. A row's target is the one of targets that the table takes it for, else what

@@ -110,6 +110,10 @@ func TestHealthOfAMaster(t *testing.T) {
 			well, fmt.Sprintf(`,"down": [{"name": "w2", "targets": ["mail"], "since": %d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
 			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait",
 		},
+		"unserved, and not poked": {
+			strings.ReplaceAll(well, `"mail"`, `"print"`), "", " --max-age 30s", 2,
+			"JOBD CRITICAL - master at 127.0.0.1:%s: the oldest row of target mail, which no worker serves, waits for 1m",
+		},
 		"unserved": {
 			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
 			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked, and no worker serves it for 1m",
@@ -302,7 +306,7 @@ target mial was poked, and no worker serves it since 11:00:00
 worker old: it can't tell more, because it is an older jobd, or the original
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")
-	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"targets":["a/long:name","mail","other","mial","a","b","c","d","e","f"],"worker":"10.0.0.1:40000"}` {
+	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"others":true,"targets":["a/long:name","mail","other","mial","a","b","c","d","e","f"],"worker":"10.0.0.1:40000"}` {
 		t.Errorf("asked %q", got)
 	}
 }

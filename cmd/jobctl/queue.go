@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,13 @@ func (p *program) showQueue(ctx context.Context, c *operator.Daemon, targets []s
 	for i, t := range all {
 		names[i] = t.Target
 	}
+	s.Others = len(targets) == 0
 	s.Count(ctx, names)
+	for _, name := range slices.Sorted(maps.Keys(s.Waiting)) {
+		if !slices.Contains(names, name) {
+			all = append(all, operator.Tally{Target: name}) // which no worker serves that was asked
+		}
+	}
 	list := make([]queued, len(all))
 	for i, t := range all {
 		list[i] = queuedOf(t, s.Waiting)

@@ -33,6 +33,23 @@ mail        | 10000+  | 3h0m   | 4       | 5     | 30      | 20    | >8h20m
 	}
 }
 
+// A target that no worker serves is in the queue as soon as a row waits for it: its name may be misspelt.
+func TestQueueHasTargetsThatNobodyServes(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 2}}, "database": {"reachable": true}}`),
+		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 0}, "mial": {"count": 3, "oldest": 1795175900}}}`),
+	})
+	jobctl{}.expect(t, d, output{out: `TARGET  WAITING  OLDEST  RUNNING  SLOTS  STARTED  ENDED  EMPTY IN
+mail    0        -       0        2      0        0      -
+mial    3        1m40s   0        0      0        0      never
+`}, "queue")
+	jobctl{}.run(t, "--port", d.port, "queue", "mail")
+	if asked := d.asked(); asked[1] != `waiting {"targets":["mail"],"others":true}` || asked[3] != `waiting {"targets":["mail"]}` {
+		t.Errorf("asked %q", asked)
+	}
+}
+
 // Of workers that don't answer, or can't tell, that is said, and the others' numbers are there.
 func TestQueueOfAMaster(t *testing.T) {
 	t.Parallel()

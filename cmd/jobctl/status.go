@@ -25,6 +25,7 @@ func (p *program) status() *cmd {
 	c := command("status [--watch]", "the state of the daemon, since when, and what waits", func(ctx context.Context, args []string) error {
 		return p.watched(ctx, watch, func(ctx context.Context, _ *operator.Daemon) error {
 			return p.showCensus(ctx, func(s *operator.Census) {
+				s.Others = s.Master != nil
 				s.Count(ctx, append(s.Targets(), s.Unserved()...)) // as JSON the table is asked nothing
 				p.printCensus(s)
 			})

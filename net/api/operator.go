@@ -77,10 +77,11 @@ type RunningJob struct {
 type WaitingQuery struct {
 	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
 	Most    int      `json:"most,omitempty"`    // how far rows of each are counted; 0: up to MostCounted. Older workers count so far always
+	Others  bool     `json:"others,omitempty"`  // also of other targets for which rows wait; older workers do not tell of those
 }
 
 func readWaiting(r *reader) WaitingQuery {
-	return WaitingQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostCounted)}
+	return WaitingQuery{Targets: r.anyTargets(longestTarget), Most: r.most(MostCounted), Others: r.Flag("others")}
 }
 
 // WaitingRows is the answer to waiting: what the table has of each target.

@@ -176,6 +176,11 @@ func TestFutureRowsAreNotRead(t *testing.T) {
 				}
 				return err
 			})
+			within("WaitingTargets", 10, func() error {
+				got, err := table.WaitingTargets(t.Context(), 9)
+				check.Elements(t, got, []string{"a"}, "targets of waiting rows")
+				return err
+			})
 			within("a claim", few, func() error {
 				return table.Claim(t.Context(), room1, []int64{due[0]}, func(rows []journal.Row) ([]journal.Event, error) {
 					if got := jobs(rows); !slices.Equal(got, due[1:1+room]) {

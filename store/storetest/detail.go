@@ -252,6 +252,7 @@ func countTests() []test {
 		{"waiting rows, up to a limit", countedUpTo},
 		{"it waits for no writer, and counts what others hold", countedThoughHeld},
 		{"a name that no row can have", countedOfNobody},
+		{"the targets of rows that wait", targetsOfWaiting},
 	}
 }
 
@@ -274,6 +275,23 @@ func countedUpTo(s *suite) {
 	s.counts("a", 5, store.Counted{Rows: 5, Oldest: 7})
 	s.counts("b", 5, store.Counted{Rows: 1, Oldest: 1})
 	s.counts("c", 5, store.Counted{})
+}
+
+func targetsOfWaiting(s *suite) {
+	targets := func(most, want int) {
+		s.Helper()
+		got, err := s.Table.WaitingTargets(s.within(hung), most)
+		slices.Sort(got) // an ENUM has an order of its own
+		if err != nil || len(got) != want || want > 1 && !slices.Equal(got, []string{"a", "b"}) {
+			s.Errorf("%d at most: %q, %v, want %d", most, got, err, want)
+		}
+	}
+	targets(9, 0)
+	s.insertAll(2, "b", journal.RowWaiting, "")
+	s.insertAll(2, "a", journal.RowWaiting, "")
+	s.insert("c", journal.RowManual, "")
+	targets(9, 2)
+	targets(1, 1)
 }
 
 func countedThoughHeld(s *suite) {

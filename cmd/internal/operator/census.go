@@ -24,6 +24,7 @@ type Census struct {
 	Workers []Answer[*api.WorkerStatus]         // one that did not answer its master has an error
 
 	Most    int                          // how far rows are counted; 0: as far as workers do
+	Others  bool                         // rows of targets that no worker serves are counted, too
 	Waiting map[string]api.WaitingTarget // rows, by target; one that is not here could not be counted
 	Why     []error                      // why some could not
 	lost    bool                         // how many wait in all is not known
@@ -76,7 +77,7 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 		s.lost = len(targets) > 0
 		return
 	}
-	rows, by, err := first[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most}, false)
+	rows, by, err := first[api.WaitingRows](ctx, able, api.Waiting.Name, api.WaitingQuery{Targets: targets, Most: s.Most, Others: s.Others}, false)
 	if err != nil {
 		s.Why = []error{err}
 	}
@@ -96,6 +97,11 @@ func (s *Census) Count(ctx context.Context, targets []string) {
 		s.Why[i] = exit.With(exit.Unknown, err)
 	}
 	s.lost = len(s.Waiting) < len(targets) && (len(s.Why) > 0 || len(s.Waiting) == 0)
+	for target, counted := range rows.Targets {
+		if s.Others && !slices.Contains(targets, target) && counted.Error == "" {
+			s.Waiting[target] = counted
+		}
+	}
 }
 
 // Targets are those that the workers which have answered serve.

@@ -59,6 +59,7 @@ func HealthOf(ctx context.Context, d *Daemon, limits Limits, now time.Time) (*He
 	s, err := TakeCensus(ctx, d)
 	switch {
 	case err == nil:
+		s.Others = s.Master != nil // else other workers may serve them
 		s.Count(ctx, append(s.Targets(), s.Unserved()...))
 		h.judge(s)
 	case exit.Interrupted(ctx):
@@ -214,6 +215,9 @@ func (h *Health) targets(s *Census) {
 			continue
 		}
 		age := h.now.Sub(time.Unix(w.Oldest, 0))
+		if _, served := why[name]; !served {
+			why[name] = ", which no worker serves,"
+		}
 		if bad := h.limits.oldest(age); bad > OK {
 			h.find(bad, Problem{Code: "old", Target: name}, "the oldest row of target %s%s waits for %s", screen.Clean(name), why[name], screen.Length(age))
 		}

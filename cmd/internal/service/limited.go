@@ -76,7 +76,7 @@ func (l *limit) narrow(ctx context.Context, query any) (some bool, err error) {
 	case *api.RunningQuery:
 		targets = &q.Targets
 	case *api.WaitingQuery:
-		targets = &q.Targets
+		targets, q.Others = &q.Targets, q.Others && l.who.All()
 	case *api.RecurringQuery:
 		targets = &q.Targets
 	case *api.RowsQuery:

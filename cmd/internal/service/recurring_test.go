@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -280,6 +282,10 @@ func (c *counter) CountWaiting(ctx context.Context, target string, most int) (st
 	return c.rows[target], c.errs[target]
 }
 
+func (c *counter) WaitingTargets(context.Context, int) ([]string, error) {
+	return slices.Sorted(maps.Keys(c.rows)), nil
+}
+
 func (c *counter) NextDue(context.Context, []string, []int64) (journal.Due, error) { return c.due, nil }
 
 func (c *counter) CountDue(_ context.Context, target string, before int64, most int) (store.Counted, error) {
@@ -321,6 +327,10 @@ func TestWaitingRowsAreCountedByTarget(t *testing.T) {
 	told, err = s.Waiting(t.Context(), asked(""), api.WaitingQuery{Targets: []string{"x"}})
 	if want := map[string]api.WaitingTarget{"x": {Count: 1}}; err != nil || !reflect.DeepEqual(told.Targets, want) {
 		t.Errorf("one that was asked for: %+v, %v, want %+v", told.Targets, err, want)
+	}
+	told, err = s.Waiting(t.Context(), asked(""), api.WaitingQuery{Targets: []string{"A"}, Others: true})
+	if want := map[string]api.WaitingTarget{"A": {}, "x": {Count: 1}}; err != nil || !reflect.DeepEqual(told.Targets, want) {
+		t.Errorf("and others: %+v, %v, want %+v", told.Targets, err, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	jobexec "jobd/exec"
@@ -20,6 +21,7 @@ import (
 // counts is the jobs table, as far as rows are counted; see store.Table.
 type counts interface {
 	CountWaiting(ctx context.Context, target string, most int) (store.Counted, error)
+	WaitingTargets(ctx context.Context, most int) ([]string, error)
 	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 }
 
@@ -77,8 +79,27 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told
 	}
 	if lost == nil && context.Cause(ctx) == nil {
 		s.addDue(ctx, targets, told.Targets, most)
+		if q.Others {
+			s.addOthers(ctx, targets, told.Targets, most)
+		}
 	}
 	return told, nil
+}
+
+// mostOthers bounds the targets that are looked at for those that nobody has asked about.
+const mostOthers = 1000
+
+// addOthers counts what waits for targets that nobody has asked about: of a name that is misspelt, say.
+func (s *Service) addOthers(ctx context.Context, asked []string, told map[string]api.WaitingTarget, most int) {
+	names, err := s.Table.WaitingTargets(ctx, mostOthers)
+	if err != nil {
+		s.Logger.Warn("the targets of waiting rows could not be listed for a client", "error", err)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(asked, func(one string) bool { return strings.EqualFold(one, name) }) {
+			told[name], _ = s.count(ctx, name, most)
+		}
+	}
 }
 
 // Unfinished lists the jobs of a target that wait or run.

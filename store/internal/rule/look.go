@@ -3,6 +3,7 @@ package rule
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -408,6 +409,21 @@ func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (cou
 		counted.Oldest = min(cmp.Or(counted.Oldest, due.Oldest), due.Oldest)
 	}
 	return counted.UpTo(most), nil
+}
+
+// WaitingTargets implements store.Table. It reads one entry of the index for each name.
+func (r *Reader) WaitingTargets(ctx context.Context, most int) (names []string, err error) {
+	for last := ""; len(names) < most; names = append(names, last) {
+		var next sql.NullString
+		err := r.ask(ctx, "look for the targets of waiting jobs", countTime, func(s *Shape) (string, []any) {
+			return "SELECT MIN(target) FROM " + s.Table + s.byClaims() + " WHERE status = 'waiting' AND target > ?", []any{last}
+		}, func(scan func(...any) error) error { return scan(&next) })
+		if err != nil || !next.Valid || next.String == last { // a name that is no text is greater than itself
+			return names, err
+		}
+		last = next.String
+	}
+	return names, nil
 }
 
 // CountDue implements store.Table.

@@ -117,11 +117,11 @@ func (w *Worker) takeName(ctx context.Context) error {
 // row bears either. Such a row may belong to a worker that can't reach the table at the moment.
 func (w *Worker) takeWorkerID(ctx context.Context) (string, error) {
 	known := w.knownWorkerID()
-	candidates := []string{known}
-	for n := range mostWorkerIDs {
-		candidates = append(candidates, workerIDOf(w.Name, n))
-	}
-	for _, workerID := range candidates {
+	for n := -1; n < mostWorkerIDs; n++ {
+		workerID := known
+		if n >= 0 {
+			workerID = workerIDOf(w.Name, n)
+		}
 		if workerID == "" {
 			continue
 		}

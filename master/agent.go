@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -25,14 +26,16 @@ type AgentConfig struct {
 	Name    string // of the worker
 	// Instance: tells this agent from all others, of this worker too, whatever their names; empty:
 	// none.
-	Instance       string
-	Targets        func() []string             // those served now; safe for concurrent use
-	OnRegistered   func()                      // called after each registration; must not block
-	Handlers       map[string]jobnet.Handler   // what the master may ask
-	Password       string                      // empty: none
-	TLS            func() (*tls.Config, error) // see jobnet.LinkConfig
-	Scope          principal.Scope             // see jobnet.LinkConfig.MasterScope
-	MaxMessageSize int                         // bytes; 0: 16 MiB
+	Instance     string
+	Targets      func() []string             // those served now; safe for concurrent use
+	OnRegistered func()                      // called after each registration; must not block
+	Handlers     map[string]jobnet.Handler   // what the master may ask
+	Password     string                      // empty: none
+	TLS          func() (*tls.Config, error) // see jobnet.LinkConfig
+	// Dial: see jobnet.LinkConfig.
+	Dial           func(ctx context.Context, address string) (net.Conn, error)
+	Scope          principal.Scope // see jobnet.LinkConfig.MasterScope
+	MaxMessageSize int             // bytes; 0: 16 MiB
 	// ReconnectTimeout: the longest wait before the next try, the real one being random; 0: 10 s.
 	ReconnectTimeout time.Duration
 	Leaves           func() bool // once Run must end: whether the worker stops in order
@@ -89,6 +92,7 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 		MasterScope:    a.config.Scope,
 		Password:       a.config.Password,
 		TLS:            a.config.TLS,
+		Dial:           a.config.Dial,
 		MaxMessageSize: a.config.MaxMessageSize,
 		Logger:         a.config.Logger,
 	})

@@ -43,7 +43,9 @@ type LinkConfig struct {
 	FrameTimeout   time.Duration // within which a frame must be complete once begun; 0: 30 s
 	Logger         *slog.Logger  // nil: none
 	// TLS gives the configuration for a link that Connect makes; nil: it has none.
-	TLS          func() (*tls.Config, error)
+	TLS func() (*tls.Config, error)
+	// Dial makes the connection of Connect; nil: as the function Dial does.
+	Dial         func(ctx context.Context, address string) (net.Conn, error)
 	Codes        bool            // ask the peer for the codes of its errors
 	PeerIsMaster bool            // the peer is a master that we chose: it names the client that it asks for
 	MasterScope  principal.Scope // what it may ask at most where nobody has verified that it is that master; 0: everything
@@ -98,7 +100,11 @@ type Link struct {
 // Connect makes a link to a server's address, see Dial. A unix socket has no TLS: Dial knows who listens
 // there. The caller must call Run, which receives what the server sends.
 func Connect(ctx context.Context, address string, config LinkConfig) (*Link, error) {
-	conn, err := Dial(ctx, address)
+	dial := Dial
+	if config.Dial != nil {
+		dial = config.Dial
+	}
+	conn, err := dial(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w", address, err)
 	}

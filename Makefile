@@ -40,7 +40,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo demo-gearman package release deps test test-programs go-test test-race test-mysql test-group test-package lint vet lint-source bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo demo-gearman package release deps test test-programs go-test test-race test-mysql test-group test-package lint vet lint-source bench torture simulate fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -136,6 +136,15 @@ torture: deps build ## faults for long, half an hour of schedules that nobody th
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
 	cd tests && TORTURE=long $(GO) test -count=1 -v -timeout 2h ./executors -run Killed
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./disorder
+
+# On a Go runtime in which nothing is random, a process for each seed.
+simulate: ## run workers, masters and faults in virtual time, the same each time (SIM_SEED, SIM_SEEDS, SIM_WORKERS, SIM_JOBS, SIM_FAULTS=names, SIM_TRACE=file; SIM_GROWTH=10000: what costs grow to)
+	@tools/overlay.sh
+	cd tests && $(GO) test -c -vet=off -overlay ../bin/overlay.json -o ../bin/simulation ./simulation
+	cd tests/simulation && first=$${SIM_SEED:-1} && for seed in $$(seq $$first $$((first + $${SIM_SEEDS:-1} - 1))); do \
+	  GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 SIM_SEED=$$seed SIM_SEEDS=1 ../../bin/simulation -test.v -test.timeout 2h \
+	    -test.run $$(test -z "$$SIM_GROWTH" && echo Simulation || echo Growth) || exit 1; \
+	done
 
 fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	@set -e; for package in $$($(GO) list ./...); do \

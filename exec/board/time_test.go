@@ -288,7 +288,7 @@ func TestWhatIsNotReachedIsGivenBack(t *testing.T) {
 }
 
 // A turn waits for jobs that were announced together with one that has ended, as long as they are half
-// of what runs.
+// of what runs. Regression: requests that had begun, and wait until that is journalled, waited with it.
 func TestATurnWaitsForJobsThatWereStartedTogether(t *testing.T) {
 	t.Parallel()
 	const enough = 4
@@ -296,6 +296,7 @@ func TestATurnWaitsForJobsThatWereStartedTogether(t *testing.T) {
 		together []int // jobs of one announcement each
 		ended    []int // of these
 		signal   bool
+		begins   bool // the last of them
 		gathers  bool
 	}{
 		"nothing has ended":              {together: []int{2}, ended: []int{0}},
@@ -308,6 +309,7 @@ func TestATurnWaitsForJobsThatWereStartedTogether(t *testing.T) {
 		"few of those that run":          {together: []int{2, 1, 1}, ended: []int{1, 0, 0}},
 		"one of half":                    {together: []int{3, 1}, ended: []int{1, 0}, gathers: true},
 		"enough":                         {together: []int{12}, ended: []int{4}},
+		"another one begins":             {together: []int{2}, ended: []int{1}, begins: true},
 		"somebody sends a signal":        {together: []int{2}, ended: []int{1}, signal: true},
 	} {
 		b, next := New(Config{Targets: map[string]int{"a": 20}}), int64(0)
@@ -334,6 +336,9 @@ func TestATurnWaitsForJobsThatWereStartedTogether(t *testing.T) {
 		}
 		for _, j := range ended {
 			b.Ended(j, journal.Started{}, Outcome{})
+		}
+		if test.begins {
+			b.Began(b.Job(next), journal.Started{}, time.Now())
 		}
 		if test.signal {
 			b.inbox.signals = append(b.inbox.signals, Signal{})

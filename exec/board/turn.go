@@ -43,9 +43,10 @@ func (b *Board) Signal(s Signal) Effects {
 
 // Gathers tells whether a turn should wait for more: a job has ended, and at least half of those that
 // have a slot were announced together with it and have not, so that they are likely to end soon. It
-// should not where enough have ended, or a job gets a signal.
+// should not where enough have ended, a job gets a signal, or one has begun: a request waits until that is
+// journalled.
 func (b *Board) Gathers(enough int) bool {
-	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 || len(b.inbox.ended) >= enough {
+	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 || len(b.inbox.begun) > 0 || len(b.inbox.ended) >= enough {
 		return false
 	}
 	return slices.ContainsFunc(b.inbox.ended, func(e ended) bool { return e.job.peers != nil && 2**e.job.peers >= b.slots })

@@ -220,7 +220,7 @@ type round struct {
 // the table, even where a claim would succeed: with LaunchOffline the worker would start jobs all the
 // same, and owe the table ever more. When the mirror is back, the worker polls.
 func (w *Worker) claim(ctx context.Context) (more bool, err error) {
-	if isClosed(w.Mirror.Away()) {
+	if IsClosed(w.Mirror.Away()) {
 		w.claims.away = true
 		return false, nil
 	}

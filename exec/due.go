@@ -16,19 +16,15 @@ import (
 // behind every row that this worker itself makes delayed. Of each target one time is remembered: the
 // next look asks when the following one is due. A look too many finds nothing.
 
-const (
-	// lastDue is the beginning of the year 2100. Nothing is due from there on.
-	lastDue = 4102444800
-	// behindDue is how much later than a row is due it is looked for. The clocks are known to each other
-	// only so well, and a look too early must be repeated.
-	behindDue = 10 * time.Millisecond
-)
+// behindDue is how much later than a row is due it is looked for. The clocks are known to each other
+// only so well, and a look too early must be repeated.
+const behindDue = 10 * time.Millisecond
 
 func dueAt(second int64) time.Time { return time.Unix(second, 0).Add(behindDue) }
 
 // comes remembers when a row of the target is due, where none is known that is due before.
 func (t *target) comes(at int64) {
-	if at < lastDue && (t.next == 0 || at < t.next) {
+	if at < journal.Century && (t.next == 0 || at < t.next) {
 		t.next = at
 	}
 }

@@ -200,8 +200,8 @@ func modeOf(executor string) Mode {
 	return Mode(executor)
 }
 
-// shares tells whether a job's process was there before the job.
-func (m Mode) shares() bool { return m == ModePool || m == ModeSpare }
+// Shares tells whether a job's process was there before the job.
+func (m Mode) Shares() bool { return m == ModePool || m == ModeSpare }
 
 // Keep is how long pool processes of a target live. Where something is 0 there is no such limit.
 type Keep struct {

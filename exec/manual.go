@@ -302,7 +302,7 @@ func (m *manualClaim) claimFailed(ctx context.Context, ids []int64, c *claiming,
 			m.refuse([]int64{id}, "the table refuses it: "+why)
 		}
 	}
-	left = slices.DeleteFunc(slices.Clone(left), func(id int64) bool { return isClosed(m.clients[id].told) })
+	left = slices.DeleteFunc(slices.Clone(left), func(id int64) bool { return IsClosed(m.clients[id].told) })
 	switch n := len(left); {
 	case n == 0:
 		return nil

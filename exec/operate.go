@@ -305,7 +305,7 @@ func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, t
 			told.Errors[id] = fmt.Sprintf("job %d %s: %s", id, notCancelled, why)
 		}
 	}
-	if isClosed(w.Mirror.Away()) {
+	if IsClosed(w.Mirror.Away()) {
 		refuse("nobody is known to have it, and the database could not be reached")
 		return nil
 	}
@@ -348,7 +348,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], e
 	if err := w.Disk.Check(); err != nil {
 		return told, RefusedError("no row was changed: there is no room for the journal: " + err.Error())
 	}
-	if isClosed(w.Mirror.Away()) {
+	if IsClosed(w.Mirror.Away()) {
 		return told, RefusedError("no row was changed: the database could not be reached")
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))

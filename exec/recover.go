@@ -95,7 +95,7 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 // Callers must hold w.mu.
 func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.Effects {
 	pid := 0 // it waits for a pool process
-	if isClosed(process.Begun()) {
+	if IsClosed(process.Begun()) {
 		pid = process.Started().Pid
 	}
 	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", pid)
@@ -283,7 +283,7 @@ func (w *Worker) endLost(ctx context.Context, tokens map[int64]string, upTo uint
 	}
 	var behind []int64
 	ids := slices.Sorted(maps.Keys(tokens))
-	shown := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return !isClosed(w.Mirror.Shown(upTo, id)) })
+	shown := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return !IsClosed(w.Mirror.Shown(upTo, id)) })
 	again = len(shown) < len(ids)
 	for group := range slices.Chunk(shown, lostTogether) {
 		var lost []journal.Row

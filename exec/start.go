@@ -15,7 +15,7 @@ func (w *Worker) launch(group []board.Start) {
 		return
 	}
 	for _, s := range group {
-		if w.offline() || isClosed(w.Mirror.Shown(s.Seq, s.ID())) {
+		if w.offline() || IsClosed(w.Mirror.Shown(s.Seq, s.ID())) {
 			w.startOurs(s)
 		} else {
 			w.starts.Go(func() { w.launchLate(s) })
@@ -70,7 +70,7 @@ func (w *Worker) wait(mirrored <-chan struct{}, limit <-chan time.Time) bool {
 }
 
 // offline tells whether jobs are started on the journal alone at this moment.
-func (w *Worker) offline() bool { return w.LaunchOffline && isClosed(w.Mirror.Away()) }
+func (w *Worker) offline() bool { return w.LaunchOffline && IsClosed(w.Mirror.Away()) }
 
 // startOurs starts a job that the journal sees as about to be started under our claim, or drops it where
 // its row is somebody else's by now.
@@ -145,9 +145,9 @@ func look(b *board.Board, j *board.Job) board.Effects {
 	switch {
 	case !noted:
 		return board.Effects{}
-	case isClosed(process.Ended()):
+	case IsClosed(process.Ended()):
 		return b.Ended(j, process.Started(), outcomeOf(process.Outcome()))
-	case isClosed(process.Begun()):
+	case IsClosed(process.Begun()):
 		return b.Began(j, process.Started(), time.Now())
 	}
 	return board.Effects{}
@@ -178,7 +178,8 @@ func (w *Worker) announceAgain(r board.Renewal) {
 	}
 }
 
-func isClosed(c <-chan struct{}) bool {
+// IsClosed tells whether a channel that carries nothing is closed.
+func IsClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

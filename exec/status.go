@@ -48,7 +48,7 @@ type Status struct {
 
 // Status tells how the worker stands.
 func (w *Worker) Status() Status {
-	away, now, executors := isClosed(w.Mirror.Away()), time.Now(), w.executors()
+	away, now, executors := IsClosed(w.Mirror.Away()), time.Now(), w.executors()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
@@ -107,7 +107,7 @@ func (w *Worker) Running(targets []string) (running []JobStanding) {
 	}
 	for i, used := range w.Watcher.Usage(started) {
 		r := &running[i]
-		if r.Usage = used; used != nil && r.Executor.shares() { // the process was there before the job
+		if r.Usage = used; used != nil && r.Executor.Shares() { // the process was there before the job
 			used.Ran = min(used.Ran, time.Since(r.Began))
 		}
 	}
@@ -151,11 +151,11 @@ func (w *Worker) Output(ctx context.Context, g Glance) (out JobOutput, found boo
 		return out, true, nil
 	}
 	out.Adopted = adopted(process)
-	if !isClosed(process.Ended()) {
+	if !IsClosed(process.Ended()) {
 		if out.Written, err = w.Watcher.Written(ctx, now); err == nil {
 			return out, true, nil
 		}
-		if !isClosed(process.Ended()) {
+		if !IsClosed(process.Ended()) {
 			return out, true, err
 		}
 	}
@@ -257,7 +257,7 @@ type TargetStanding struct {
 
 // ExplainTargets tells how these targets stand, those of them that are served. It changes nothing.
 func (w *Worker) ExplainTargets(names []string) map[string]TargetStanding {
-	away, now := isClosed(w.Mirror.Away()), time.Now()
+	away, now := IsClosed(w.Mirror.Away()), time.Now()
 	standings := make(map[string]TargetStanding, len(names))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,7 +304,7 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 // identify says which process a job has, as the process itself tells, or the journal.
 func (s *JobStanding) identify(known journal.Job) {
 	process, has := s.Process.(Process)
-	if has && isClosed(process.Begun()) {
+	if has && IsClosed(process.Begun()) {
 		s.Started = process.Started()
 	}
 	if s.Started == (journal.Started{}) && known.Process != nil && known.Attempt == s.Attempt {

@@ -402,9 +402,13 @@ type Plan struct {
 	Zone        string `json:"time_zone,omitempty"` // the row's own; "": as the configuration says
 }
 
-// PausedAt is the run_at of a row whose schedule is paused: the last second before 2100, from which on
-// a time is a mistake. So no worker of any version runs it. Its planned_at stays.
-const PausedAt = 4102444799
+// Century is the beginning of the year 2100, in seconds since 1970. Nobody plans so far ahead: a time from
+// there on is a mistake.
+const Century = 4102444800
+
+// PausedAt is the run_at of a row whose schedule is paused: the last second that is no mistake. So no
+// worker of any version runs it. Its planned_at stays.
+const PausedAt = Century - 1
 
 // Paused tells whether the row's schedule is paused.
 func (p Plan) Paused() bool { return p.Schedule != "" && p.RunAt == PausedAt }

@@ -320,7 +320,7 @@ func TestARowThatSaysWhatCannotBeIsIgnoredAndTold(t *testing.T) {
 		want string
 	}{
 		{journal.Plan{RunAt: noon.UnixMilli()}, "run_at = 1772452800000: it is seconds since 1970, not milliseconds"},
-		{journal.Plan{RunAt: century}, "run_at = 4102444800: it is "},
+		{journal.Plan{RunAt: journal.Century}, "run_at = 4102444800: it is "},
 		{journal.Plan{RunAt: 1, PlannedAt: -1}, "planned_at = -1: it is "},
 		{journal.Plan{Attempts: -3}, "attempts = -3: it is how many starts there were"},
 		{journal.Plan{MaxAttempts: -1}, "max_attempts = -1: it is how many starts there may be"},

@@ -22,9 +22,6 @@ type plan struct {
 }
 
 const (
-	// century is the beginning of the year 2100, in seconds since 1970. Nobody plans so far ahead: a
-	// time beyond it is a mistake.
-	century = 4102444800
 	// lateAfter is how many seconds behind its planned time a scheduled run is missed.
 	lateAfter = 300
 	// longestTimeout is a hundred years.
@@ -109,8 +106,8 @@ func unfit(said journal.Plan, delayed bool) string {
 		value, most int64
 		is          string
 	}{
-		{"run_at", said.RunAt, century - 1, instant},
-		{"planned_at", said.PlannedAt, century - 1, instant},
+		{"run_at", said.RunAt, journal.Century - 1, instant},
+		{"planned_at", said.PlannedAt, journal.Century - 1, instant},
 		{"attempts", said.Attempts, math.MaxInt64, "how many starts there were, from 0"},
 		{"max_attempts", said.MaxAttempts, math.MaxInt64, "how many starts there may be; 0 or NULL: as the configuration says"},
 		{"timeout", said.Timeout, longestTimeout, "seconds, up to a hundred years; 0 or NULL: as the configuration says"},

@@ -99,7 +99,7 @@ var errWithdrawn = errors.New("it was taken back while it waited for its connect
 func (p *process) Withdraw() {
 	p.beginning.Lock()
 	defer p.beginning.Unlock()
-	if !isClosed(p.begun) {
+	if !jobexec.IsClosed(p.begun) {
 		p.cancel(errWithdrawn)
 	}
 }
@@ -132,7 +132,7 @@ func (p *process) end(done journal.Done, err error) {
 		text.Kept, text.Size = append(text.Kept, '\n'), text.Size+1 // the note gets a line of its own
 	}
 	p.done, p.err = done, err
-	if !isClosed(p.begun) {
+	if !jobexec.IsClosed(p.begun) {
 		close(p.begun)
 	}
 	close(p.ended)
@@ -163,7 +163,7 @@ func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
 // Signal implements jobexec.Process. A request can be cancelled, and nothing else: what the service
 // does about it then nobody knows.
 func (p *process) Signal(signo int) error {
-	if isClosed(p.ended) {
+	if jobexec.IsClosed(p.ended) {
 		return os.ErrProcessDone
 	}
 	switch unix.Signal(signo) {
@@ -184,13 +184,4 @@ func (e *cancelledError) name() string { return unix.SignalName(e.signal) }
 // Error implements error.
 func (e *cancelledError) Error() string {
 	return "it was cancelled by " + e.name() + " while the service had its request"
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

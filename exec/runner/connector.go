@@ -171,7 +171,7 @@ func (r *Remote) rejoin(lost *link) {
 		r.config.Logger.Warn("another runner starts the jobs from now on", "after", after)
 	}
 	for _, p := range processes {
-		if same && !isClosed(p.begun) {
+		if same && !jobexec.IsClosed(p.begun) {
 			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
 		} else {
 			p.orphan(r, &n)

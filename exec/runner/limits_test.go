@@ -279,7 +279,7 @@ func TestASignalRightBehindTheStart(t *testing.T) {
 		spec.Tell = func(n jobexec.News) { told <- n }
 		p := asked(t, remote, spec)
 		check.Do(t, p.Signal(9), "signal")
-		if !isClosed(p.Begun()) || p.Started() == (journal.Started{}) {
+		if !jobexec.IsClosed(p.Begun()) || p.Started() == (journal.Started{}) {
 			t.Error("a signalled job is not known to run")
 		}
 		if done, err := wait(p); err != nil || done.Signal != "SIGKILL" || done.Note != "" {

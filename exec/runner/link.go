@@ -90,7 +90,7 @@ func newLink(r *Remote, former *link, conn *net.UnixConn, out *wire.Outbox, in *
 	return l
 }
 
-func (l *link) alive() bool { return !isClosed(l.lost) }
+func (l *link) alive() bool { return !jobexec.IsClosed(l.lost) }
 
 // close ends the connection once everything that was sent is written and the runner has read it,
 // but waits for no longer than patience. Processes run on, and their channels stay open. A runner that
@@ -255,7 +255,7 @@ func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Me
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	p := newProcess(claimOf(spec))
 	p.link.Store(l)
-	p.tell, p.shares, p.waits = spec.Tell, shares(spec.Mode), spec.Mode.Pooled()
+	p.tell, p.shares, p.waits = spec.Tell, spec.Mode.Shares(), spec.Mode.Pooled()
 	if !p.waits { // a pool process may have to be loaded first
 		p.asked = time.Now()
 	}

@@ -32,7 +32,7 @@ func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Proces
 // beganAt is the uptime at which a start began that a former worker has asked for. Where its process
 // was there before, that was when it was announced, as far as the clock was not set since.
 func beganAt(of *jobexec.Spec, process journal.Started) int64 {
-	if !shares(of.Mode) || of.Since.IsZero() {
+	if !of.Mode.Shares() || of.Since.IsZero() {
 		return began(process)
 	}
 	now := proc.Uptime()

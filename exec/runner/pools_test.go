@@ -177,7 +177,7 @@ func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
 	})
 	done := must.Get(wait(again))(t)
 	check.Equal(t, string(done.Stdout.Kept), "again\n", "%+v", done)
-	if isClosed(p.Ended()) {
+	if jobexec.IsClosed(p.Ended()) {
 		t.Error("the job of the killed runner runs, and counts as ended")
 	}
 	must.Do(t, os.WriteFile(gate, []byte("after\n"), 0))

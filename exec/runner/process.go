@@ -66,7 +66,7 @@ func (n *notices) make() {
 
 // begin notes that the process runs.
 func (p *process) begin(started journal.Started, n *notices) {
-	if !isClosed(p.begun) {
+	if !jobexec.IsClosed(p.begun) {
 		p.started = started
 		if p.shares {
 			p.since.Store(proc.Uptime())
@@ -80,7 +80,7 @@ func (p *process) begin(started journal.Started, n *notices) {
 // process.
 func (p *process) exit(started journal.Started, done journal.Done) {
 	p.done, p.exited = done, true
-	if !isClosed(p.begun) {
+	if !jobexec.IsClosed(p.begun) {
 		p.started = started
 	}
 }
@@ -93,7 +93,7 @@ func (p *process) end(err error, n *notices) {
 		p.done.Result, p.done.Reason = "", ""
 	}
 	p.err = err
-	if !isClosed(p.begun) {
+	if !jobexec.IsClosed(p.begun) {
 		close(p.begun)
 	}
 	close(p.ended)
@@ -107,15 +107,12 @@ func (p *process) orphan(r *Remote, n *notices) {
 	case p.exited: // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
 		p.end(nil, n)
-	case !isClosed(p.begun):
+	case !jobexec.IsClosed(p.begun):
 		p.end(errLost, n)
 	case !p.outlive(r):
 		p.end(errLost, n)
 	}
 }
-
-// shares tells whether a job has a process that was there before it.
-func shares(mode jobexec.Mode) bool { return mode == jobexec.ModePool || mode == jobexec.ModeSpare }
 
 // began is the uptime at which the job began, which is later than its process where that was there
 // before.
@@ -144,7 +141,7 @@ func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
 // Signal implements jobexec.Process. It may be called before the process has begun: the runner does
 // one request after the other.
 func (p *process) Signal(signo int) error {
-	if isClosed(p.ended) {
+	if jobexec.IsClosed(p.ended) {
 		return os.ErrProcessDone
 	}
 	if s := p.stray.Load(); s != nil {
@@ -159,7 +156,7 @@ func (p *process) Adopted() bool { return p.stray.Load() != nil }
 // Withdraw takes the start back if it still waits for a pool process: it ends with a *NotStartedError
 // then. It does not wait for that.
 func (p *process) Withdraw() {
-	if p.waits && !isClosed(p.begun) {
+	if p.waits && !jobexec.IsClosed(p.begun) {
 		p.link.Load().out.Post(wire.Message{Kind: wire.Withdraw, ID: p.id})
 	}
 }

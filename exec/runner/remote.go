@@ -107,7 +107,7 @@ func claimOf(spec *jobexec.Spec) claim {
 func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
 	for i := range underWay {
 		of := claimOf(&underWay[i])
-		if p := r.recalled[of.id]; p != nil && shares(underWay[i].Mode) {
+		if p := r.recalled[of.id]; p != nil && underWay[i].Mode.Shares() {
 			p.since.Store(beganAt(&underWay[i], journal.Started{}))
 		}
 	}

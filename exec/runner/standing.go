@@ -3,6 +3,8 @@ package runner
 import (
 	"errors"
 	"time"
+
+	jobexec "jobd/exec"
 )
 
 // Standing is how the worker stands with its runner.
@@ -55,7 +57,7 @@ func (l *link) unanswered() (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.processes {
-		if p.asked.IsZero() || p.exited || isClosed(p.begun) {
+		if p.asked.IsZero() || p.exited || jobexec.IsClosed(p.begun) {
 			continue
 		}
 		if since.IsZero() || p.asked.Before(since) {

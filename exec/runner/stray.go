@@ -115,16 +115,6 @@ func (s *stray) signal(signo unix.Signal) (err error) {
 	return errors.Join(closed, err)
 }
 
-// isClosed tells whether a channel that carries nothing is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // awaitEnd waits for the end of a process. Meanwhile it holds no thread, as the waiting system
 // calls would: a thousand jobs are no thousand threads.
 func awaitEnd(pidfd *os.File) error {

@@ -106,7 +106,9 @@ func TestFileThatIsGoneIsWaitedFor(t *testing.T) {
 		expectAway(t, "Apply", w.apply(t), "is gone")
 		expectAway(t, "Claim", w.Claim(t.Context(), map[string]int{"a": 1}, nil, nil), "is gone")
 		expectAway(t, "Check", w.Check(t.Context()), "is gone")
-		_, err := w.Look(t.Context(), []int64{1})
+		_, err := w.Hold(t.Context(), "name:w") // by which a worker notices that has nothing to claim
+		expectAway(t, "Hold", err, "is gone")
+		_, err = w.Look(t.Context(), []int64{1})
 		expectAway(t, "Look", err, "is gone")
 	}
 	if _, err := os.Stat(w.path); !errors.Is(err, os.ErrNotExist) {

@@ -24,6 +24,11 @@ type locks struct {
 // Hold implements store.Table. It speaks for the workers on this machine: there are no others on
 // the file.
 func (t *Table) Hold(_ context.Context, name string) (holder string, err error) {
+	if t.known.Load() {
+		if _, err := os.Stat(t.path); err != nil {
+			return "", t.gone(err) // no worker has a name on no table
+		}
+	}
 	l := &t.locks
 	l.mu.Lock()
 	defer l.mu.Unlock()

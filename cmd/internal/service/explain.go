@@ -106,6 +106,7 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	}
 	var err error
 	if x.rows, err = x.Table.Details(ctx, x.ids, served, tail); err != nil {
+		x.isAway(err)
 		x.Logger.Warn("looking at rows for a client failed", "error", err)
 		x.answer.Table = err.Error()
 		return

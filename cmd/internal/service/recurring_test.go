@@ -343,6 +343,7 @@ func TestATableThatIsAwayIsNotWaitedFor(t *testing.T) {
 	if err != nil || len(told.Targets) != 3 || len(table.counts) != 1 || !strings.HasSuffix(told.Targets["c"].Error, "connection refused") {
 		t.Errorf("%+v, %v; counted of %q", told.Targets, err, table.counts)
 	}
+	check.DeepEqual(t, s.Worker.(*stub).did, []string{"look at the table"}, "the worker did")
 	s.Worker.(*stub).away = api.Standing{Since: time.Unix(1_700_000_000, 0), Error: "no route to host"}
 	_, err = s.Waiting(t.Context(), asked(""), api.WaitingQuery{})
 	if want := "the database is away since 2023-11-14T22:13:20Z: no route to host"; err == nil || err.Error() != want || len(table.counts) != 1 {

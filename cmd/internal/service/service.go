@@ -46,6 +46,7 @@ type Worker interface {
 	ExplainTargets(names []string) map[string]jobexec.TargetStanding
 	TermsOf(target string) (terms jobexec.Terms, zone *time.Location)
 	ServerTime() time.Time
+	LookAtTable()
 }
 
 // Config is what a service is made of.

@@ -48,6 +48,8 @@ type stub struct {
 	clock time.Time // what the table's server says; zero: it is not known
 }
 
+func (s *stub) LookAtTable() { _ = s.note("look at the table") }
+
 func (s *stub) ServerTime() time.Time {
 	if s.clock.IsZero() {
 		return time.Now()

@@ -46,11 +46,22 @@ func (s *Service) ofTable(targets []string) ([]string, error) {
 	return targets, nil
 }
 
+// isAway tells whether an error says that the table is out of reach. Then the worker looks at it, too: nothing
+// else may do so for a while.
+func (s *Service) isAway(err error) bool {
+	if store.IsAway(err) {
+		s.Worker.LookAtTable()
+		return true
+	}
+	return false
+}
+
 // unlisted is what a client is told where rows of a kind can't be listed.
 func (s *Service) unlisted(what string, err error) error {
 	if errors.Is(err, store.ErrNoDelays) || errors.Is(err, store.ErrNoSchedules) {
 		return jobnet.Refusal(err.Error())
 	}
+	s.isAway(err)
 	s.Logger.Warn("looking at the table for a client failed", "rows", what, "error", err)
 	return jobnet.Refusef("%s can't be read now: %v", what, err)
 }
@@ -129,7 +140,7 @@ func (s *Service) count(ctx context.Context, name string, most int) (told api.Wa
 		return api.WaitingTarget{Count: counted.Rows, More: counted.More, Oldest: counted.Oldest}, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errUncounted
-	case store.IsAway(err):
+	case s.isAway(err):
 		lost = err
 	}
 	return api.WaitingTarget{Error: err.Error()}, lost

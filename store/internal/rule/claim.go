@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"jobd/journal"
 	"jobd/store"
 )
 
@@ -85,7 +86,7 @@ func (s *Shape) due() (conditions []string) {
 	if !s.Uses.Delays() {
 		return nil
 	}
-	far := "run_at >= " + strconv.Itoa(endOfTime)
+	far := "run_at >= " + strconv.Itoa(journal.Century)
 	if s.Splits {
 		return []string{isDelayed + " AND target = ? AND run_at <= " + s.Now, isDelayed + " AND target = ? AND " + far}
 	}

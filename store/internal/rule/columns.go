@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"jobd/journal"
 	"jobd/store"
 )
 
@@ -70,9 +71,6 @@ type Needed struct {
 	Index func(unique bool, name string, columns string) string
 }
 
-// endOfTime is the first second of the year 2100: times beyond are mistakes.
-const endOfTime = 4102444800
-
 // needs are the columns that jobd needs.
 func (n *Needed) needs() []Need {
 	const tokens = "claims write their tokens into it (or leave it as it is, and name in claim_column a column of its own)"
@@ -103,7 +101,7 @@ func (n *Needed) needs() []Need {
 		need := Need{Name: name, Classes: Number, optional: true, lost: "use_columns names it"}
 		switch name {
 		case store.ColumnRunAt, store.ColumnPlannedAt:
-			need.most, need.null = endOfTime-1, never
+			need.most, need.null = journal.Century-1, never
 		case store.ColumnSchedule, store.ColumnTimeZone:
 			need.Classes, need.Length = Text, 64
 		case store.ColumnUniqueKey:

@@ -233,7 +233,7 @@ func parseSignal(text string) (int, error) {
 }
 
 func (p *program) wait() *cmd {
-	c := command("wait ID… | T:ID…", "wait until jobs are done, with all their attempts; for a recurring job, until its current or else next run has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait ID… | T:ID…", "wait until jobs have ended, after all their attempts; a recurring job: until its current run has ended, or else its next one; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := jobRefs("wait", args, 0)
 		if err != nil {
 			return err

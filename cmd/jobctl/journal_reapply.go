@@ -86,7 +86,7 @@ func (p *program) journalReapply() *cmd {
 	var since time.Time
 	var lost []string
 	var dry, yes, accept bool
-	c := command("journal reapply [--since TIME] [--journal DIR]", "update a table that was restored from a backup from the journals, by guarded updates", func(ctx context.Context, args []string) error {
+	c := command("journal reapply [--since TIME] [--journal DIR]", "after the table was restored from a backup: bring its rows up to what the journals know", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
 				r := reapply{

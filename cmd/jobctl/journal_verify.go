@@ -44,7 +44,7 @@ func (p *program) journalVerify() *cmd {
 
 func (p *program) journalAnchor() *cmd {
 	var file string
-	c := p.journalCommand("anchor", "", "the newest event's number and hash, to be kept where nobody who can change the journal can reach", func(ctx context.Context, j *operator.Journals, _ []string) error {
+	c := p.journalCommand("anchor", "", "the newest event's number and hash: keep them where nobody can reach them who can change the journal", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		var lines strings.Builder
 		err := j.Each(func(s operator.Source) error {
 			anchor, err := s.Anchor(ctx)

@@ -310,10 +310,10 @@ func defaultFile(environ []string) string {
 func (c *config) register(set *conf.Set) {
 	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key", "socket")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
-	set.Add("host", "127.0.0.1", "where it listens; of masters also several: `a, b:7082`. The first that answers is asked, and a poke goes to all. `hostname` is the same", conf.Hosts(&c.host, "port")).Alias("hostname")
+	set.Add("host", "127.0.0.1", "the host of the daemon; of masters also several: `a, b:7082`. The first that answers is asked, and a poke goes to all. `hostname` is the same", conf.Hosts(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port", conf.Int(&c.port, 1, 65535)).Without("7080, with `master` 7081")
 	set.Add("socket", "", "path of its [unix socket](security.md#unix-sockets), in place of `host` and `port`", conf.Socket(&c.socket)).
-		Without("where neither of these is given either, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")
+		Without("if none of the three is given, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")
 	set.Add("master_port", "", "with `master`, its port in place of `port`, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
 	set.Add("password", "", "the password. The flag `--password` takes no value: it asks", conf.Text(&c.password)).Switch().Secret().Kept()
 	c.tls.Register(set, "", "the daemon", true, false)

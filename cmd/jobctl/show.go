@@ -26,7 +26,7 @@ func (p *program) show() *cmd {
 		}
 		return p.showJob(ctx, p.daemon(), job, runs)
 	})
-	c.value("n", "only this many runs, the newest; each claim of the row begins one", conf.Int(&runs, 1, mostRuns))
+	c.value("n", "only the newest N runs; each claim of the row begins one", conf.Int(&runs, 1, mostRuns))
 	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	return c
 }

@@ -56,7 +56,7 @@ func (p *program) tail() *cmd {
 		return f.run(ctx)
 	})
 	c.FlagSet.BoolVar(&f.follow, "f", false, "follow new output until the job has ended")
-	c.value("n", "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs", conf.Int(&f.lines, 0, math.MaxInt))
+	c.value("n", "begin with the last N lines of stdout and of stderr; without it with all that is kept, with -f and a running job with 10", conf.Int(&f.lines, 0, math.MaxInt))
 	return c
 }
 

@@ -44,7 +44,7 @@ func (p *program) poll() *cmd {
 }
 
 func (p *program) poke() *cmd {
-	return p.aboutTargets("poke T…", "let the workers that serve these targets look for jobs", api.Poke).of("master")
+	return p.aboutTargets("poke T…", "have the workers that serve these targets look for jobs", api.Poke).of("master")
 }
 
 func (p *program) pause() *cmd {
@@ -72,7 +72,7 @@ func (p *program) removeTarget() *cmd {
 func (p *program) setTargetConcurrency() *cmd {
 	var may consent
 	c := command("set-target-concurrency T N [--dry-run] [--yes]", "run up to N jobs of a target at once: on the worker, "+
-		"or with --master on each worker that serves it, until it reloads or restarts", func(ctx context.Context, args []string) error {
+		"or with --master on each worker that serves it; a reload or a restart goes back to the configuration file", func(ctx context.Context, args []string) error {
 		slots, err := readSlots("set-target-concurrency", args)
 		switch {
 		case err != nil:
@@ -352,8 +352,8 @@ func namesOf(workers []worker) string {
 }
 
 func (p *program) reload() *cmd {
-	return command("reload", "have the worker, or each worker of the master, one after the other, read its configuration file again, "+
-		"and say what that has changed", func(ctx context.Context, args []string) error {
+	return command("reload", "read the configuration file again, and say what has changed; with --master all workers do, "+
+		"one after the other", func(ctx context.Context, args []string) error {
 		return p.oneByOne(ctx, fleetWork{act: func(ctx context.Context, w worker) ([]string, any, error) {
 			var told api.Reloaded
 			err := w.From.Ask(ctx, api.Reload.Name, api.None{}, &told)
@@ -444,6 +444,6 @@ func awaitNext(ctx context.Context, before *workerStatus, look func(context.Cont
 }
 
 func (p *program) recycle() *cmd {
-	return p.aboutTargets("recycle [T…]", "replace the processes that are kept for jobs of these targets, or of all, "+
-		"by new ones that have loaded the application anew, one after the other and none while it has a job", api.Recycle)
+	return p.aboutTargets("recycle [T…]", "replace the pool processes of these targets, or of all, "+
+		"by new ones that load the application anew: one after the other, each when it has no job", api.Recycle)
 }

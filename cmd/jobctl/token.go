@@ -72,7 +72,7 @@ func (p *program) tokenNew() *cmd {
 
 func (p *program) tokenCheck() *cmd {
 	file := ""
-	c := command("token check [--file FILE]", "print what stands for a token in a principals_file; with --file tell what it may do there. The token is asked for, or read from stdin", func(context.Context, []string) error {
+	c := command("token check [--file FILE]", "tell what a token may do by a principals_file (--file); without it print the digest that stands for it there. The token is asked for, or read from stdin", func(context.Context, []string) error {
 		token, err := p.secret("token")
 		if err != nil {
 			return err

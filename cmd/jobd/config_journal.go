@@ -21,7 +21,7 @@ type journalConfig struct {
 func (c *journalConfig) register(set *conf.Set) {
 	set.Group("Trouble")
 	c.Of, c.Low = "worker", "no job is claimed"
-	c.Register(set, "by the worker's name", ". Nothing goes that the table does not show yet")
+	c.Register(set, "by the worker's name", ". Events that the table does not show yet stay")
 	set.Add("journal_index", "yes", "whether the page and clients find jobs by status, time and words of their output, in an [index](operations.md#the-journal)", conf.YesNo(&c.index))
 }
 

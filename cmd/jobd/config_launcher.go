@@ -103,7 +103,7 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.IdleTimeout) })
 	add("boot_timeout", "30", "`fork` and `pool`: how long a process may take to get ready, from 1s to 1h",
 		func(l *launcherConfig) conf.Decode { return conf.WholeSeconds(&l.keep.BootTimeout, longestBoot) })
-	add("launcher_watch", "false", "`fork` and `pool`: replace processes when a file that the command names has changed, [not one that it loads](executors.md#a-new-version-of-the-application)",
+	add("launcher_watch", "false", "`fork` and `pool`: replace processes when a file named in the command has changed, [not one that this loads](executors.md#a-new-version-of-the-application)",
 		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
 	add("launcher_secret", "", "signs [requests over HTTP](executors-http.md)",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.secret) }).Secret().Kept()

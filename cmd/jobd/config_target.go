@@ -201,7 +201,7 @@ func (c *timeConfig) register(set *conf.Set) {
 	set.Group("Time")
 	set.Add("use_columns", "", "the optional columns that jobd may use, with commas: "+columns+"; or `all`. jobd ignores the others", conf.Text(&c.columns))
 	set.Add("time_zone", "UTC", "the zone of schedules whose rows name none, from the tz database: `Europe/Berlin`. `Local` and offsets are refused", conf.Text(&c.zone)).Live()
-	set.Add("missed", "once", "missed scheduled runs: `once` makes up for them by one run, `skip` by none", conf.Either(&c.skipMissed, "once", "skip")).Live()
+	set.Add("missed", "once", "after missed scheduled runs: one run (`once`), or none (`skip`)", conf.Either(&c.skipMissed, "once", "skip")).Live()
 }
 
 func (c *timeConfig) validate(set *conf.Set, claimColumn string) {

@@ -30,7 +30,7 @@ func (h *HTTP) Register(set *Set) {
 	}))
 	set.Add("http_client_cert", "no", "accept client certificates over HTTP", YesNo(&h.ClientCert)).Switch()
 	set.Add("http_user_header", "", "the header in which `http_proxy` names who asks", header(&h.UserHeader))
-	set.Add("http_proxy", "", "[proxies](security.md#over-http) that are believed, with commas: `uid:ACCOUNT`, `cert:NAME`", list(&h.Proxies, proxy))
+	set.Add("http_proxy", "", "trusted [proxies](security.md#over-http), with commas: `uid:ACCOUNT`, `cert:NAME`", list(&h.Proxies, proxy))
 	set.Add("http_read_only", "no", "nobody changes anything over HTTP", YesNo(&h.ReadOnly)).Switch()
 }
 

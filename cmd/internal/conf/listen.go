@@ -27,7 +27,7 @@ func (l *Listen) Register(set *Set) {
 	set.Add("host", "", "address or name to listen on; `::` is every address", Host(&l.Host, "port")).Without("required without `listen_unix`")
 	set.Add("port", "", "port to listen on; 0: any free one", Int(&l.Port, 0, 65535)).Without("required with `host`")
 	set.Add("listen_unix", "", "absolute path of a [unix socket](security.md#unix-sockets) (mode 0660), beside or in place of `host` and `port`", Socket(&l.Unix))
-	set.Add("password", "", "what everybody who connects must know; an empty one counts as none", Text(&l.Password)).Secret().Kept()
+	set.Add("password", "", "the password that clients must give; empty: none", Text(&l.Password)).Secret().Kept()
 	set.Add("principals_file", "", "a file of [who may do what](security.md#principals); read again when it changes", NonEmpty(&l.Principals))
 	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "the longest message accepted, from 64KiB to 1GiB", Size(&l.MaxMessageSize, 64<<10, 1<<30))

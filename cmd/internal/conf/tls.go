@@ -25,9 +25,9 @@ type TLS struct {
 
 // register registers the keys.
 func (t *TLS) register(set *Set) {
-	set.Add("tls", "", "[TLS](security.md#tls) on the same port: `off`, `allow` or `require`, which refuses who comes without", OneOf(&t.mode, off, allow, require)).
+	set.Add("tls", "", "[TLS](security.md#tls) on the same port: `off`, `allow`, or `require`: links without it are refused", OneOf(&t.mode, off, allow, require)).
 		Without("`allow` with `tls_cert`, else `off`")
-	set.Add("tls_cert", "", "a PEM file of the daemon's certificate, then those that vouch for it; read again when it changes", NonEmpty(&t.Files.Cert))
+	set.Add("tls_cert", "", "a PEM file of the daemon's certificate, then its issuers'; read again when it changes", NonEmpty(&t.Files.Cert))
 	set.Add("tls_key", "", "the file with its key", NonEmpty(&t.Files.Key))
 	set.Add("tls_client_ca", "", "a PEM file of authorities whose certificates clients may show; any other ends the connection", NonEmpty(&t.Files.ClientCA))
 }
@@ -77,7 +77,7 @@ func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
 	words := []string{off, verify}
 	if prefers {
 		words = []string{off, preferred, verify}
-		meaning = "[TLS](security.md#tls) to " + whom + ": `off`, `preferred` (encrypted where it can be, by whomever), or `verify` its certificate before anything is sent"
+		meaning = "[TLS](security.md#tls) to " + whom + ": `off`, `preferred` (encrypted where the server can, its certificate not verified), or `verify` its certificate before anything is sent"
 	}
 	set.Add(prefix+"tls", off, meaning, func(text string) error {
 		var word string

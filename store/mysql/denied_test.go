@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestDeniedSaysWhoAndWhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		accounts string // %u: the user
 		change   func(*mysql.Config)
-		want     string
+		want     string // of servers that say different things, each, with | between them
 	}{
 		"a wrong password":     {"CREATE USER %u@'%' IDENTIFIED BY 'other'", nil, "Access denied"},
 		"no privilege at all":  {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2'", nil, "denied"},
@@ -33,7 +34,7 @@ func TestDeniedSaysWhoAndWhere(t *testing.T) {
 		"another database":     {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON *.* TO %u@'%'", func(c *mysql.Config) { c.Database = "nowhere" }, "Unknown database 'nowhere'"},
 		"an account locked":    {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2' ACCOUNT LOCK", nil, "locked"},
 		"an account for TLS":   {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2' REQUIRE SSL", nil, "Access denied"},
-		"an expired password":  {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2' PASSWORD EXPIRE; GRANT SELECT, UPDATE ON jobs TO %u@'%'", nil, "SET PASSWORD"},
+		"an expired password":  {"CREATE USER %u@'%' IDENTIFIED BY 'hunter2' PASSWORD EXPIRE; GRANT SELECT, UPDATE ON jobs TO %u@'%'", nil, "SET PASSWORD|password has expired"},
 		"no account for hosts": {"CREATE USER %u@'10.1.1.1' IDENTIFIED BY 'hunter2'", nil, "(mysql_user)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +53,8 @@ func TestDeniedSaysWhoAndWhere(t *testing.T) {
 			}
 			way := fmt.Sprintf("at 127.0.0.1:%d (mysql_host, mysql_port), user '%s' (mysql_user)", config.Port, config.User)
 			for _, said := range []string{problem.Error(), findings[0].String()} {
-				if !strings.Contains(said, c.want) || !strings.Contains(said, way) || strings.Contains(said, password) {
+				says := func(want string) bool { return strings.Contains(said, want) }
+				if !slices.ContainsFunc(strings.Split(c.want, "|"), says) || !strings.Contains(said, way) || strings.Contains(said, password) {
 					t.Errorf("%q does not say %q and %q, or tells the password", said, c.want, way)
 				}
 			}

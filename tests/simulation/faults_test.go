@@ -14,12 +14,7 @@ var kinds = []struct {
 	{"starts", nil},  // no process can be made
 	{"pokes", nil},   // the application's is lost, or comes twice
 	{"kills", func(w *world, random *rand.Rand) { w.newest(random).kill() }},
-	{"power", func(w *world, random *rand.Rand) {
-		p := w.newest(random)
-		p.cuts = append(p.cuts, time.Now())
-		p.kill()
-		p.runner.cutPower()
-	}},
+	{"power", func(w *world, random *rand.Rand) { w.newest(random).cutPower() }},
 	{"restarts", func(w *world, random *rand.Rand) {
 		p := w.newest(random)
 		w.tasks.Go(p.restart)
@@ -32,10 +27,10 @@ var kinds = []struct {
 	{"locks", func(w *world, random *rand.Rand) { w.server.hold(w.server.memory.Locked, random, fewSeconds(random)) }},
 	{"refusals", func(w *world, random *rand.Rand) { w.server.hold(w.server.memory.Refused, random, fewSeconds(random)) }},
 	{"slow", func(w *world, random *rand.Rand) {
-		w.server.trouble(fewSeconds(random), func(s *server, on bool) { s.slow = 1 + 99*count(on) })
+		w.server.trouble(fewSeconds(random), func(on bool) { w.server.slow = 1 + 99*count(on) })
 	}},
 	{"outage", func(w *world, random *rand.Rand) {
-		w.server.trouble(fewSeconds(random), func(s *server, on bool) { s.away = on })
+		w.server.trouble(fewSeconds(random), func(on bool) { w.server.away = on })
 	}},
 	{"masters", func(w *world, random *rand.Rand) {
 		l := w.masters[random.IntN(len(w.masters))]
@@ -52,13 +47,6 @@ var kinds = []struct {
 	}},
 }
 
-func count(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 // fewSeconds is how long a fault lasts: some seconds, and sometimes some minutes.
 func fewSeconds(random *rand.Rand) time.Duration {
 	return time.Duration(min(180, random.ExpFloat64()*random.ExpFloat64()*10) * float64(time.Second))
@@ -70,18 +58,6 @@ func (w *world) newest(random *rand.Rand) *process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.process
-}
-
-// trouble has all feel something for a time.
-func (s *server) trouble(lasts time.Duration, set func(s *server, on bool)) {
-	s.mu.Lock()
-	set(s, true)
-	s.mu.Unlock()
-	s.w.after(lasts, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		set(s, false)
-	})
 }
 
 // misfortune makes faults until all rows are inserted. What is under way then ends by itself.

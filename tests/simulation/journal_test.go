@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
 
 	"jobd/journal"
+	"jobd/store"
+	"jobd/store/reconcile"
 )
 
 // history is a worker's journal, folded by the real rules. It outlives the worker's processes.
 type history struct {
+	store.Source // for what is not needed: other servers
+
 	w *world
 
 	mu       sync.Mutex
@@ -86,14 +91,12 @@ func (h *history) add(drafts []journal.Draft) (events []journal.Event, err error
 	return events, nil
 }
 
-// View implements exec.Recorder and store.Source.
 func (h *history) View(look func(*journal.State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	look(&h.state)
 }
 
-// Next implements store.Source.
 func (h *history) Next(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
 	for {
 		h.mu.Lock()
@@ -110,7 +113,6 @@ func (h *history) Next(ctx context.Context, after uint64, limit int) ([]journal.
 	}
 }
 
-// Claim implements store.Source.
 func (h *history) Claim(_ context.Context, job int64, seq uint64) (claim journal.Accepted, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,18 +125,8 @@ func (h *history) Claim(_ context.Context, job int64, seq uint64) (claim journal
 }
 
 // Retried implements store.Source: nobody sets rows back.
-func (h *history) Retried(context.Context, int64, uint64) (bool, error) { return false, nil }
+func (*history) Retried(context.Context, int64, uint64) (bool, error) { return false, nil }
 
-// Back implements store.Source.
-func (h *history) Back(_ context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, _ error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for after = seq; after > 0 && seq-after < limit && h.events[after-1].Time.After(h.events[seq-1].Time.Add(-age)); after-- {
-	}
-	return after, nil
-}
-
-// Position implements store.Bookmark.
 func (h *history) Position() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +145,6 @@ func (b *book) SetPosition(seq uint64) {
 	}
 }
 
-// Rest implements store.Bookmark.
 func (b *book) Rest() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,33 +162,29 @@ func (h *history) reopen() {
 	h.position = h.stored
 }
 
-// knows implements exec.Config.Knows as reconcile.Claimed has it.
-func (h *history) knows(_ context.Context, job int64, token string) (known bool, unstarted *journal.Accepted) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	current, announced := false, false
-	if len(h.claims[job]) == 0 {
-		return false, nil
-	}
-	for _, e := range h.events[h.claims[job][0]-1:] {
-		if e.Job != job {
-			continue
-		}
-		switch p := e.Payload.(type) {
-		case journal.Accepted:
-			if current = p.Token == token; current {
-				unstarted, announced = &p, false
+// claimsOf is a journal as far as reconcile.Claimed looks at one: the events of a job.
+type claimsOf struct {
+	reconcile.Journal
+	*history
+}
+
+func (c claimsOf) Events(_ context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, e := range c.events {
+			if e.Job == f.Job && !yield(e, nil) {
+				return
 			}
-		case journal.Running:
-			announced = announced || current
-		case journal.Conflict:
-			announced = announced && !(current && p.Wanted == journal.RowRunning)
-		case journal.Started, journal.Done:
-			known = known || current
 		}
 	}
-	if known || announced {
+}
+
+// knows implements exec.Config.Knows as jobd does.
+func (h *history) knows(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted) {
+	claim, started, _ := reconcile.Claimed(ctx, claimsOf{history: h}, job, token)
+	if started {
 		return true, nil
 	}
-	return unstarted != nil, unstarted
+	return claim != nil, claim
 }

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -56,11 +55,11 @@ type child struct {
 
 // hands are a process's hold on the runner of its worker.
 type hands struct {
+	jobexec.Watcher // which is not needed
 	*runner
 	p *process
 }
 
-// Start implements exec.Runner.
 func (h *hands) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	w := h.m.w
 	w.mayKill(h.p, 0.001)
@@ -112,7 +111,6 @@ func (c *child) end(done journal.Done, err error) {
 	})
 }
 
-// Started implements exec.Process.
 func (c *child) Started() journal.Started {
 	var refused *jobexec.NotStartedError
 	if errors.As(c.err, &refused) {
@@ -121,25 +119,20 @@ func (c *child) Started() journal.Started {
 	return journal.Started{Pid: c.pid, StartTime: 1, BootID: "boot"}
 }
 
-// Signal implements exec.Process.
 func (c *child) Signal(int) error {
 	c.end(journal.Done{Result: "fail", Signal: "SIGKILL"}, nil)
 	return nil
 }
 
-// Begun implements exec.Process.
 func (c *child) Begun() <-chan struct{} { return c.begun }
 
-// Ended implements exec.Process.
 func (c *child) Ended() <-chan struct{} { return c.ended }
 
-// Outcome implements exec.Process.
 func (c *child) Outcome() (journal.Done, error) { return c.done, c.err }
 
 // Adopt implements exec.Runner: a power cut leaves no process.
 func (h *hands) Adopt(jobexec.Spec, journal.Started) (jobexec.Process, bool) { return nil, false }
 
-// Instance implements exec.Keeper.
 func (h *hands) Instance() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +142,6 @@ func (h *hands) Instance() (string, error) {
 // Ended implements exec.Keeper: no runner ends in order.
 func (h *hands) Ended(string) bool { return false }
 
-// Recall implements exec.Keeper.
 func (h *hands) Recall([]jobexec.Spec) (recalled []jobexec.Recalled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,21 +151,12 @@ func (h *hands) Recall([]jobexec.Spec) (recalled []jobexec.Recalled) {
 	return recalled
 }
 
-// Forget implements exec.Keeper.
 func (h *hands) Forget(job int64, token string, attempt int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.p.isDead() {
 		delete(h.children, start{job, token, attempt})
 	}
-}
-
-// Usage implements exec.Watcher.
-func (h *hands) Usage(of []journal.Started) []*jobexec.Usage { return make([]*jobexec.Usage, len(of)) }
-
-// Written implements exec.Watcher.
-func (h *hands) Written(context.Context, jobexec.Glance) (none jobexec.Written, err error) {
-	return none, nil
 }
 
 // unneeded stands for what these workers have no use for: pools, services, an observer, a watched disk.

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/store"
 	"jobd/store/storetest"
@@ -34,33 +34,19 @@ const (
 type server struct {
 	w *world
 
-	mu         sync.Mutex
-	memory     *storetest.Memory
-	waits      map[string]*ids    // by target: each row that waits, and some that did
-	marked     map[string][]int64 // by worker id: rows that were claimed with it
-	holders    map[string]holder  // of advisory locks
-	busy       []time.Time        // until when, by processor
-	slow       int                // how many times as long everything takes
-	away       bool               // it can't be reached
-	inserted   map[int64]time.Time
-	commits    int
-	claims     int
-	left       int // rows that have not come to their end
-	lastChange time.Time
-}
-
-// ids is a heap of rows.
-type ids []int64
-
-func (h ids) Len() int           { return len(h) }
-func (h ids) Less(i, j int) bool { return h[i] < h[j] }
-func (h ids) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *ids) Push(id any)       { *h = append(*h, id.(int64)) }
-func (h *ids) Pop() any {
-	last := len(*h) - 1
-	id := (*h)[last]
-	*h = (*h)[:last]
-	return id
+	mu       sync.Mutex
+	memory   *storetest.Memory
+	waits    map[string][]int64 // by target: the rows that wait, locked ones too
+	marked   map[string][]int64 // by worker id: rows that were claimed with it
+	holders  map[string]holder  // of advisory locks
+	busy     []time.Time        // until when, by processor
+	slow     int                // how many times as long everything takes
+	away     bool               // it can't be reached
+	inserted map[int64]time.Time
+	commits  int
+	claims   int
+	left     int       // rows that have not come to their end
+	moved    time.Time // when a row was inserted or came to its end last
 }
 
 // holder is a connection that holds an advisory lock.
@@ -75,7 +61,7 @@ func (h holder) String() string {
 
 func newServer(w *world) *server {
 	s := &server{
-		w: w, memory: storetest.NewMemory(serverID), waits: map[string]*ids{},
+		w: w, memory: storetest.NewMemory(serverID), waits: map[string][]int64{},
 		marked: map[string][]int64{}, holders: map[string]holder{}, busy: make([]time.Time, 4), slow: 1, inserted: map[int64]time.Time{},
 	}
 	s.memory.Confirm(serverID)
@@ -91,41 +77,42 @@ func (s *server) insert(target string, ids ...int64) {
 		row.Target, row.Created = target, time.Now().Unix()
 		s.inserted[id] = time.Now()
 		s.left++
-		s.waiting(target, id)
+		s.changed(id)
 	}
-	s.lastChange = time.Now()
+	s.moved = time.Now()
 }
 
-// waiting notes that a row waits. Callers must hold s.mu.
-func (s *server) waiting(target string, id int64) {
-	if s.waits[target] == nil {
-		s.waits[target] = &ids{}
+// changed takes in what a row says by now. Callers must hold s.mu.
+func (s *server) changed(id int64) {
+	row := s.memory.Rows[id]
+	list := s.waits[row.Target]
+	at, listed := slices.BinarySearch(list, id)
+	switch waits := row.Status == journal.RowWaiting; {
+	case waits && !listed:
+		s.waits[row.Target] = slices.Insert(list, at, id)
+	case !waits && listed:
+		s.waits[row.Target] = slices.Delete(list, at, at+1)
 	}
-	heap.Push(s.waits[target], id)
+	s.w.note("row", id, row.Status, row.Owner)
 }
 
-// take takes up to n rows of a target that wait, are not locked and not in except. Callers must hold s.mu.
-func (s *server) take(target string, n int, except []int64) (taken []int64) {
-	all, passed := s.waits[target], []int64(nil)
-	for all != nil && len(*all) > 0 && len(taken) < n {
-		id := heap.Pop(all).(int64)
-		if row := s.memory.Rows[id]; row.Status != journal.RowWaiting || len(taken) > 0 && taken[len(taken)-1] == id {
-			continue
+// take gives up to n rows of a target that wait, are not locked, unless those count, and are not in except.
+// Callers must hold s.mu.
+func (s *server) take(target string, n int, except []int64, locked bool) (taken []int64) {
+	for _, id := range s.waits[target] {
+		if len(taken) == n {
+			break
 		}
-		if _, is := slices.BinarySearch(except, id); is || s.memory.Locked[id] {
-			passed = append(passed, id)
-			continue
+		if _, is := slices.BinarySearch(except, id); !is && (locked || !s.memory.Locked[id]) {
+			taken = append(taken, id)
 		}
-		taken = append(taken, id)
-	}
-	for _, id := range passed {
-		heap.Push(all, id)
 	}
 	return taken
 }
 
 // session is the connection of a worker's process to the table.
 type session struct {
+	jobexec.Claimer // for what is not needed: rows that are delayed
 	*server
 	p          *process
 	name       string
@@ -140,20 +127,9 @@ func unreachable(op string) error { return &store.Unreachable{Op: op, Err: errLi
 
 // cut loses the connection, and has no other for a time. The server misses it after some time more.
 func (c *session) cut(lasts time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lost := holder{c, c.connection}
-	c.connection++
-	c.broken = true
-	c.w.after(lasts, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.broken = false
-	})
-	c.w.after(c.w.upTo(8*time.Second), func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		maps.DeleteFunc(c.holders, func(_ string, by holder) bool { return by == lost })
+	c.trouble(lasts, func(on bool) { c.connection, c.broken = c.connection+count(on), on })
+	c.trouble(c.w.upTo(8*time.Second), func(on bool) {
+		maps.DeleteFunc(c.holders, func(_ string, by holder) bool { return !on && by.session == c && by.connection < c.connection })
 	})
 }
 
@@ -173,21 +149,16 @@ func (c *session) ask(ctx context.Context, op string, work time.Duration) (conne
 		}
 		return 0, unreachable(op)
 	}
-	now := time.Now()
-	free := 0
-	for i, until := range c.busy {
-		if until.Before(c.busy[free]) {
-			free = i
+	first := &c.busy[0] // the processor that is free first
+	for i := range c.busy {
+		if c.busy[i].Before(*first) {
+			first = &c.busy[i]
 		}
 	}
-	until := now
-	if c.busy[free].After(now) {
-		until = c.busy[free]
-	}
-	until = until.Add(work * time.Duration(c.slow))
-	c.busy[free] = until
+	*first = time.Now().Add(max(0, time.Until(*first)) + work*time.Duration(c.slow))
+	done := time.Until(*first) + 2*trip
 	c.mu.Unlock()
-	if err := rest(ctx, until.Sub(now)+2*trip); err != nil {
+	if err := rest(ctx, done); err != nil {
 		return connection, err
 	}
 	c.mu.Lock()
@@ -198,12 +169,11 @@ func (c *session) ask(ctx context.Context, op string, work time.Duration) (conne
 	return connection, nil
 }
 
-// Claim implements exec.Claimer.
 func (c *session) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
 	pick := func() (ids, _ []int64) {
 		c.claims++
 		for _, target := range slices.Sorted(maps.Keys(room)) {
-			ids = append(ids, c.take(target, room[target], except)...)
+			ids = append(ids, c.take(target, room[target], except, false)...)
 		}
 		return ids, nil
 	}
@@ -211,7 +181,6 @@ func (c *session) Claim(ctx context.Context, room map[string]int, except []int64
 	return err
 }
 
-// ClaimManual implements exec.Claimer and store.Applier.
 func (c *session) ClaimManual(ctx context.Context, ids []int64, _ []string, decide store.Decide) (locked []int64, err error) {
 	return c.transact(ctx, func() (free, locked []int64) { return c.free(ids) }, true, decide)
 }
@@ -275,20 +244,16 @@ func (c *session) end(ids []int64, events []journal.Event) {
 	}
 	if len(events) > 0 {
 		c.commits++
-		c.lastChange = time.Now()
 		_, err := c.memory.ClaimManual(context.Background(), ids, nil, func([]journal.Row) ([]journal.Event, error) { return events, nil })
 		if err != nil {
 			c.w.violated("the table refuses a claim of %s: %v", c.name, err)
 		}
 	}
 	for _, id := range ids {
-		row := c.memory.Rows[id]
-		if row.Status == journal.RowWaiting {
-			c.waiting(row.Target, id)
-		} else if len(row.Owner) > workerID && len(events) > 0 {
+		if row := c.memory.Rows[id]; len(events) > 0 && len(row.Owner) > workerID {
 			c.marked[row.Owner[:workerID]] = append(c.marked[row.Owner[:workerID]], id)
 		}
-		c.w.note("claimed", id, row.Status, row.Owner)
+		c.changed(id)
 	}
 }
 
@@ -332,7 +297,6 @@ func (c *session) commit(ctx context.Context, connection int, ids []int64, event
 	return cmp.Or(err, unreachable("commit"))
 }
 
-// Apply implements store.Applier.
 func (c *session) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
 	c.w.mayKill(c.p, 0.002)
 	_, err := c.ask(ctx, "apply", perStatement+perCommit+time.Duration(len(changes))*perRow)
@@ -342,25 +306,19 @@ func (c *session) Apply(ctx context.Context, changes []store.Change) ([]store.Ou
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := make([]string, len(changes))
-	for i, change := range changes {
-		before[i] = c.memory.Rows[change.Job].Status
+	undone := func(change store.Change) int { return count(c.memory.Rows[change.Job].Status != journal.RowDone) }
+	before := c.left
+	for _, change := range changes {
+		c.left -= undone(change)
 	}
 	outcomes, failed := c.memory.Apply(ctx, changes)
 	c.commits++
-	for i, change := range changes {
-		if outcomes[i].Fate != store.Applied {
-			continue
-		}
-		switch row := c.memory.Rows[change.Job]; {
-		case row.Status == before[i]:
-		case row.Status == journal.RowWaiting:
-			c.waiting(row.Target, change.Job)
-		case row.Status == journal.RowDone:
-			c.left--
-		}
-		c.lastChange = time.Now()
-		c.w.note("applied", change.Job, change.Status, change.Token)
+	for _, change := range changes {
+		c.left += undone(change)
+		c.changed(change.Job)
+	}
+	if c.left < before {
+		c.moved = time.Now()
 	}
 	if err != nil || lost {
 		return nil, cmp.Or(err, unreachable("apply"))
@@ -368,113 +326,83 @@ func (c *session) Apply(ctx context.Context, changes []store.Change) ([]store.Ou
 	return outcomes, failed
 }
 
-// Rows implements exec.Claimer.
+// look looks at the table.
+func (c *session) look(ctx context.Context, do func()) error {
+	if _, err := c.ask(ctx, "look", perStatement); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	return nil
+}
+
 func (c *session) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	if _, err := c.ask(ctx, "look", perStatement); err != nil {
-		return nil, nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	free, locked := c.free(ids)
-	for _, id := range free {
-		rows = append(rows, c.memory.Rows[id].Row)
-	}
-	return rows, locked, nil
+	err = c.look(ctx, func() {
+		ids, locked = c.free(ids)
+		for _, id := range ids {
+			rows = append(rows, c.memory.Rows[id].Row)
+		}
+	})
+	return rows, locked, err
 }
 
-// Waiting implements exec.Claimer.
 func (c *session) Waiting(ctx context.Context, targets []string, except []int64) (left []string, err error) {
-	if _, err := c.ask(ctx, "look", perStatement); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, target := range targets {
-		one := c.take(target, 1, except)
-		for _, id := range one {
-			heap.Push(c.waits[target], id)
+	err = c.look(ctx, func() {
+		for _, target := range targets {
+			if len(c.take(target, 1, except, true)) > 0 {
+				left = append(left, target)
+			}
 		}
-		if len(one) > 0 || c.lockedWaits(target, except) {
-			left = append(left, target)
-		}
-	}
-	return left, nil
-}
-
-// lockedWaits tells whether a row of a target waits that somebody holds. Callers must hold c.mu.
-func (c *session) lockedWaits(target string, except []int64) bool {
-	for id := range c.memory.Locked {
-		_, is := slices.BinarySearch(except, id)
-		if row := c.memory.Rows[id]; !is && row.Target == target && row.Status == journal.RowWaiting {
-			return true
-		}
-	}
-	return false
+	})
+	return left, err
 }
 
 // UnderWay implements exec.Claimer. No row is under way that bears no token.
 func (c *session) UnderWay(ctx context.Context, owner string, _ []string) (rows []journal.Row, err error) {
-	if _, err := c.ask(ctx, "look", perStatement); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.marked[owner] = slices.DeleteFunc(c.marked[owner], func(id int64) bool {
-		row := c.memory.Rows[id]
-		return !row.UnderWay() || !strings.HasPrefix(row.Owner, owner)
+	err = c.look(ctx, func() {
+		slices.Sort(c.marked[owner])
+		c.marked[owner] = slices.DeleteFunc(slices.Compact(c.marked[owner]), func(id int64) bool {
+			row := c.memory.Rows[id]
+			return !row.UnderWay() || !strings.HasPrefix(row.Owner, owner)
+		})
+		for _, id := range c.marked[owner] {
+			rows = append(rows, c.memory.Rows[id].Row)
+		}
 	})
-	slices.Sort(c.marked[owner])
-	c.marked[owner] = slices.Compact(c.marked[owner])
-	for _, id := range c.marked[owner] {
-		rows = append(rows, c.memory.Rows[id].Row)
-	}
-	return rows, nil
+	return rows, err
 }
 
-// Look implements store.Applier.
-func (c *session) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, error) {
-	if _, err := c.ask(ctx, "look", perStatement); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.memory.Look(ctx, ids)
+func (c *session) Look(ctx context.Context, ids []int64) (seen map[int64]*store.Seen, err error) {
+	err = c.look(ctx, func() { seen, _ = c.memory.Look(ctx, ids) })
+	return seen, err
 }
 
-// Hold implements exec.Claimer.
 func (c *session) Hold(ctx context.Context, name string) (string, error) {
 	return c.held(ctx, name, true)
 }
 
-// Holder implements exec.Claimer.
 func (c *session) Holder(ctx context.Context, name string) (string, error) {
 	return c.held(ctx, name, false)
 }
 
-func (c *session) held(ctx context.Context, name string, take bool) (string, error) {
-	connection, err := c.ask(ctx, "lock", perStatement)
-	if err != nil {
-		return "", err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	by, held := c.holders[name]
-	switch {
-	case held && by != holder{c, connection}:
-		return by.String(), nil
-	case take:
-		c.holders[name] = holder{c, connection}
-	}
-	return "", nil
+func (c *session) held(ctx context.Context, name string, take bool) (by string, err error) {
+	err = c.look(ctx, func() {
+		ours := holder{c, c.connection}
+		switch other, held := c.holders[name]; {
+		case held && other != ours:
+			by = other.String()
+		case take:
+			c.holders[name] = ours
+		}
+	})
+	return by, err
 }
 
-// Server implements store.Applier.
 func (c *session) Server(ctx context.Context) (string, error) {
-	_, err := c.ask(ctx, "look", perStatement)
-	return serverID, err
+	return serverID, c.look(ctx, func() {})
 }
 
-// Confirm implements store.Applier.
 func (c *session) Confirm(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -483,31 +411,40 @@ func (c *session) Confirm(id string) {
 
 // Names implements exec.Claimer: all names are fit.
 func (c *session) Names(ctx context.Context, _ []string) (map[string]string, error) {
-	_, err := c.ask(ctx, "look", perStatement)
-	return nil, err
+	return nil, c.look(ctx, func() {})
 }
 
-// NextDue implements exec.Claimer: no row is delayed.
-func (c *session) NextDue(context.Context, []string, []int64) (none journal.Due, err error) {
-	return none, nil
-}
-
-// hold has the application lock some rows that have not ended, or a rule refuse them, for a time.
+// hold has the application lock some of the newest rows, or a rule refuse them, for a time.
 func (s *server) hold(of map[int64]bool, random *rand.Rand, lasts time.Duration) {
+	var held []int64
+	s.trouble(lasts, func(on bool) {
+		for id := int64(len(s.memory.Rows)); on && len(held) < 10 && id > 0; id -= random.Int64N(10) {
+			if row := s.memory.Rows[id]; row != nil && !s.memory.Locked[id] && !of[id] && row.Status != journal.RowDone {
+				of[id] = true
+				held = append(held, id)
+			}
+		}
+		for i := range len(held) * count(!on) {
+			delete(of, held[i])
+		}
+	})
+}
+
+// trouble turns a trouble on, and off after a time.
+func (s *server) trouble(lasts time.Duration, turn func(on bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var held []int64
-	for range 5 {
-		if id := 1 + random.Int64N(int64(len(s.memory.Rows)+1)); s.memory.Rows[id] != nil && !s.memory.Locked[id] && s.memory.Rows[id].Status != journal.RowDone {
-			of[id] = true
-			held = append(held, id)
-		}
-	}
+	turn(true)
 	s.w.after(lasts, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for _, id := range held {
-			delete(of, id)
-		}
+		turn(false)
 	})
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }

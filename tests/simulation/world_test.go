@@ -67,7 +67,7 @@ func newWorld(s scenario) *world {
 		scenario: s, random: rand.New(rand.NewPCG(s.seed, 1)), events: fnv.New64a(), healed: make(chan struct{}),
 		starts: map[int64][]string{}, unknown: map[int64]bool{}, happened: map[string]int{},
 	}
-	w.server, w.network = newServer(w), newNetwork(w)
+	w.server, w.network = newServer(w), &network{masters: map[string]*listener{}, stalled: map[string]time.Time{}}
 	for i := range s.lords {
 		w.masters = append(w.masters, &lord{w: w, address: fmt.Sprintf("master-%d:7080", i)})
 	}
@@ -116,6 +116,9 @@ func (w *world) chance(kind string, likely float64) bool {
 func (w *world) mayKill(p *process, likely float64) {
 	if w.chance("kills", likely) {
 		p.kill()
+	}
+	if w.chance("power", likely/4) {
+		p.cutPower()
 	}
 }
 
@@ -235,7 +238,7 @@ func (m *machine) boot(after *process) {
 
 // build puts the parts of a worker together as jobd does.
 func (p *process) build() {
-	journal, hands, log := &book{p.history, p}, &hands{p.runner, p}, slog.New(slog.DiscardHandler)
+	journal, hands, log := &book{history: p.history, p: p}, &hands{runner: p.runner, p: p}, slog.New(slog.DiscardHandler)
 	if trace != "" {
 		log = slog.New(slog.NewTextHandler(p.w, nil)).With("worker", p.name)
 	}
@@ -337,6 +340,15 @@ func (p *process) kill() {
 			p.boot(p)
 		})
 	})
+}
+
+// cutPower kills the process, the runner and its jobs.
+func (p *process) cutPower() {
+	p.mu.Lock()
+	p.cuts = append(p.cuts, time.Now())
+	p.mu.Unlock()
+	p.kill()
+	p.w.tasks.Go(p.runner.cutPower) // who asks may hold the runner
 }
 
 // restart ends the process in order, and begins the next one.

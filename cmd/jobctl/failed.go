@@ -14,7 +14,9 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/operator"
 	"jobd/cmd/internal/screen"
+	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/net/api"
 )
 
 // What failed lists where nobody says otherwise.
@@ -92,10 +94,32 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 	if list.Unchecked != nil {
 		return list.Unchecked
 	}
-	if list.More && !p.json() {
+	if p.json() {
+		return nil
+	}
+	if list.More {
 		p.sayNone(more, len(list.All), since)
 	}
+	p.noteMistaken(ctx, q)
 	return nil
+}
+
+// noteMistaken tells of rows that were ignored because of what they say, as a schedule that can't be read: no job
+// of theirs has failed. Workers without an index of jobs don't tell.
+func (p *program) noteMistaken(ctx context.Context, q operator.FailedQuery) {
+	query := api.JobsQuery{Status: string(journal.StatusIgnored), Since: q.Since.UnixMilli()}
+	if q.Target != "" {
+		query.Targets = []string{q.Target}
+	}
+	found, err := operator.Jobs(ctx, p.daemon(), query)
+	if err != nil {
+		return
+	}
+	mistaken := slices.DeleteFunc(found.Jobs, func(job operator.FoundJob) bool { return strings.HasPrefix(job.Reason, journal.CancelledBy("")) })
+	if len(mistaken) > 0 {
+		p.note(fmt.Errorf("rows that were ignored for a mistake of their own: %d, the newest: job %d: %s; jobctl journal state --status ignored lists all",
+			len(mistaken), mistaken[0].Job, clean(mistaken[0].Reason)))
+	}
 }
 
 // rowText is what is to be known of the row, and when it is due again.

@@ -237,3 +237,22 @@ func TestShowOfAJobThatRuns(t *testing.T) {
 		t.Errorf("asked %q", asked)
 	}
 }
+
+// Rows that were ignored because of what they say are in no list of failures, and are told beside it.
+func TestFailedTellsOfRowsWithMistakes(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(workerAnswer), "journal-events": json.RawMessage(`{"name": "node-1", "cursor": "c", "understood": ["result", "last_line"]}`),
+		"journal-anchor": json.RawMessage(`{"seq": 1, "hash": "` + strings.Repeat("0f", 32) + `"}`),
+		"journal-next":   json.RawMessage(`{"items": [], "more": false}`),
+		"jobs": json.RawMessage(`{"jobs": [{"key": "7.3", "job": 9, "status": "ignored", "at": 7, "reason": "schedule \"dayly\": it has none"},
+			{"key": "6.2", "job": 8, "status": "ignored", "at": 6, "reason": "cancelled by 10.0.0.5"}]}`),
+	})
+	got := jobctl{}.run(t, "--port", d.port, "failed", "--target", "a")
+	if want := `jobctl: rows that were ignored for a mistake of their own: 1, the newest: job 9: schedule "dayly": it has none; jobctl journal`; got.code != 0 || !strings.HasPrefix(got.err, want) {
+		t.Errorf("%+v", got)
+	}
+	if asked := d.asked(); !strings.HasPrefix(asked[len(asked)-1], `jobs {"targets":["a"],"status":"ignored","since":1795089600000}`) {
+		t.Errorf("asked %q", asked)
+	}
+}

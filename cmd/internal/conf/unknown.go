@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -149,6 +150,7 @@ func Unexpected(what string, args []string, index int, known []string) string {
 	if bare := strings.TrimLeft(name, "-"); bare != name {
 		dashes = "--"
 		name, _, _ = strings.Cut(bare, "=")
+		known = slices.DeleteFunc(slices.Clone(known), func(flag string) bool { return len(flag) == 1 }) // nobody meant one
 	}
 	if near := suggestion(name, known, dashes); near != "" {
 		return fmt.Sprintf("%s %s%s%s", what, dashes, name, near)

@@ -228,7 +228,7 @@ func TestWrongUsage(t *testing.T) {
 		"journal":                       "a command is missing; --help lists them",
 		"pol":                           "unknown command pol; the nearest known one is poll",
 		"frobnicate":                    "unknown command in place 3 of the command line; --help lists all",
-		"status --foo":                  "unknown flag in place 4 of the command line; --help lists all", // and not --f
+		"status --foo":                  "unknown flag --foo; the nearest known one is --job", // and not --f
 		"status --frobnicate":           "unknown flag in place 4 of the command line; --help lists all",
 		"journal lag":                   "unknown command lag; the nearest known one is log",
 		"status --targt x":              "unknown flag --targt; the nearest known one is --target",

@@ -143,6 +143,7 @@ func usual() scenario {
 	s := scenario{
 		seed: uint64(number("SIM_SEED", 1)), workers: number("SIM_WORKERS", 60), jobs: number("SIM_JOBS", 3000),
 		targets: 5, lords: 2, slots: 2, length: 3 * time.Second, each: 100 * time.Millisecond,
+		prefetch: number("SIM_PREFETCH", -1),
 	}
 	for _, kind := range kinds {
 		s.faults = append(s.faults, kind.name)
@@ -204,7 +205,7 @@ func TestGrowth(t *testing.T) {
 	for workers := 1; workers <= most; workers *= 10 {
 		s := scenario{
 			seed: usual().seed, workers: workers, jobs: number("SIM_JOBS", max(2000, workers/2)),
-			targets: 1, lords: 2, slots: 2, length: 10 * time.Second,
+			targets: 1, lords: 2, slots: 2, length: 10 * time.Second, prefetch: usual().prefetch,
 		}
 		s.each = s.length / time.Duration(s.workers)
 		w := simulate(t, s)

@@ -34,6 +34,8 @@ type scenario struct {
 	length  time.Duration // of a job, on average
 	each    time.Duration // between two jobs that the application inserts, on average
 	faults  []string      // the kinds, see kinds; none: all is well
+
+	prefetch int // see exec.Config
 }
 
 // world is a run.
@@ -255,7 +257,7 @@ func (p *process) build() {
 	p.worker = jobexec.New(jobexec.Config{
 		Name: p.name, Version: "simulated", BootID: "boot", Host: p.name, Targets: p.targets,
 		Launcher: jobexec.Launcher{Words: []string{"/job", "{id}"}},
-		Prefetch: -1, FetchLimit: 100, PollInterval: 30 * time.Second, MaxAttempts: 3, LostAfter: 5 * time.Minute,
+		Prefetch: p.w.prefetch, FetchLimit: 100, PollInterval: 30 * time.Second, MaxAttempts: 3, LostAfter: 5 * time.Minute,
 		ShutdownTimeout: 30 * time.Second, Handover: true,
 		Recorder: journal, Table: p.session, Mirror: p.mirror, Runner: hands, Keeper: hands, Watcher: hands,
 		Pools: unneeded{}, Requester: unneeded{}, Observer: unneeded{}, Disk: unneeded{},

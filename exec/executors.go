@@ -13,7 +13,7 @@ import (
 )
 
 // errMode says that a start was announced for another executor than the target has by now.
-var errMode = fmt.Errorf("its target has another executor by now: %w", ErrRunnerChanged)
+var errMode = fmt.Errorf("its target's executor was replaced: %w", ErrRunnerChanged)
 
 // startWith asks the executor of a launcher for a start.
 func (w *Worker) startWith(l Launcher, s board.Start, more []string) (Process, error) {
@@ -52,7 +52,7 @@ func (w *Worker) goOn(held []board.Held) {
 		case is:
 			w.others.Go(func() {
 				if err := process.Signal(int(unix.SIGKILL)); err != nil {
-					w.Logger.Warn("a request that must not be sent could not be given up", "error", err)
+					w.Logger.Warn("a request that must not be sent could not be withdrawn", "error", err)
 				}
 			})
 		}
@@ -127,7 +127,7 @@ func (w *Worker) Recycle(names []string, why string) error {
 		case !w.Serves(name):
 			problems = append(problems, RefusedError("target '"+name+"' not found"))
 		case !slices.Contains(pooled, name):
-			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork or pool"))
+			problems = append(problems, RefusedError("target '"+name+"' has no pool processes: its launcher_mode is not fork or pool"))
 		}
 	}
 	if len(problems) > 0 {
@@ -139,7 +139,7 @@ func (w *Worker) Recycle(names []string, why string) error {
 
 func (w *Worker) recycle(targets []string, why string) {
 	if len(targets) > 0 {
-		w.Logger.Info("processes that are kept for jobs are replaced", "targets", targets, "why", why)
+		w.Logger.Info("pool processes are replaced", "targets", targets, "why", why)
 		w.Pools.Recycle(targets, why)
 	}
 }

@@ -115,7 +115,7 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 	if len(kept.recycled) != 2 || len(kept.recycled[1]) != 1 || kept.recycled[1][0] != "a" {
 		t.Errorf("with a configuration that is read again, replaced for %v", kept.recycled)
 	}
-	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "no processes are kept for target 'c'") ||
+	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "target 'c' has no pool processes") ||
 		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) != 2 {
 		t.Errorf("%v; recycled %v", err, kept.recycled)
 	}

@@ -183,7 +183,7 @@ func (i *identity) missing() string {
 	if !i.checked.IsZero() {
 		return ""
 	}
-	return cmp.Or(i.why, "name and mark are not taken yet")
+	return cmp.Or(i.why, "name and worker id are not held yet")
 }
 
 // held tells whether name and worker id were held a moment ago.

@@ -148,7 +148,7 @@ func checkFolder(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is no folder", dir)
+		return fmt.Errorf("%s is not a folder", dir)
 	case !proc.Executable(dir):
 		return fmt.Errorf("%s: %w", dir, unix.EACCES)
 	}

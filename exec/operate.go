@@ -189,7 +189,7 @@ type cancelLook struct {
 // why is why a job was not cancelled that nothing can be said of for too long.
 func (l cancelLook) why() error {
 	if l.job == nil {
-		return errors.New("its claim is in doubt: the table has not told yet whether it was won; try again")
+		return errors.New("it is not known yet whether its claim was committed; try again")
 	}
 	return errors.New("its start or its end is not confirmed yet; try again")
 }
@@ -357,7 +357,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], e
 	return do(ctx, w, ids, act{
 		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout,
 		doubted: func(id int64) string {
-			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row tells", id)
+			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row shows it", id)
 		},
 		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 			if row.Plan != nil {

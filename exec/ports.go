@@ -101,12 +101,12 @@ type Recalled struct {
 
 // ErrOutcomeUnknown is among the causes of an outcome that nobody can tell any more. Whether the
 // process was started at all may be unknown too.
-var ErrOutcomeUnknown = errors.New("nobody can tell how it ended")
+var ErrOutcomeUnknown = errors.New("its outcome is unknown")
 
 // ErrRunnerChanged is among the causes of a start that never happened because it was announced with
 // another runner's name. What the journal says must be true before it happens: a start is looked
 // for where it was announced.
-var ErrRunnerChanged = errors.New("the runner is another one by now")
+var ErrRunnerChanged = errors.New("the runner was replaced")
 
 // NotStartedError is among the causes of a start that never happened because the system refused to
 // execute the program. A program that was executed and ended at once, be it with 126 or 127, was

@@ -98,7 +98,7 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 	if IsClosed(process.Begun()) {
 		pid = process.Started().Pid
 	}
-	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", pid)
+	w.Logger.Info("job of the former process goes on", "job", old.ID, "target", old.Target, "pid", pid)
 	j := b.Adopt(old, process)
 	if old.Cancelled != nil {
 		w.killLater(j, process, *old.Cancelled)

@@ -67,7 +67,7 @@ func TestRunNowInDoubt(t *testing.T) {
 		synctest.Wait()
 		tab.change(func() { tab.commit = func(func()) error { return errAway } })
 		answer, err := w.Plan(t.Context(), runNow)
-		if err != nil || answer.Errors[1] != "job 1: it is not known yet whether that was done: its row tells" {
+		if err != nil || answer.Errors[1] != "job 1: it is not known yet whether that was done: its row shows it" {
 			t.Errorf("answer %+v, %v", answer, err)
 		}
 		tab.change(func() { tab.commit = nil })

@@ -502,7 +502,7 @@ func (w *Worker) leaveRunning() {
 		w.Logger.Warn("some starts and releases are still under way; the worker's next start takes them up", "jobs", w.count(starting))
 	}
 	if n := w.count(requesting); n > 0 {
-		w.Logger.Info("waiting for requests, which end with this process", "jobs", n, "limit", w.ShutdownTimeout)
+		w.Logger.Info("waiting for requests: they end with this process", "jobs", n, "limit", w.ShutdownTimeout)
 		if !w.within(w.ShutdownTimeout, func(b *board.Board) bool { return len(b.Select(requesting)) == 0 }) {
 			w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", w.count(requesting))
 		}

@@ -75,7 +75,7 @@ func ParseAnchor(text string) (Anchor, error) {
 	seq, err := strconv.ParseUint(number, 10, 63)
 	hash, hexErr := hex.DecodeString(digest)
 	if err != nil || hexErr != nil || len(hash) != len(Hash{}) || seq == 0 {
-		return Anchor{}, fmt.Errorf("%q is no anchor; allowed: a sequence number from 1 and, after a blank, a hash of %d hexadecimal digits", text, 2*len(Hash{}))
+		return Anchor{}, fmt.Errorf("%q is not an anchor; allowed: a sequence number from 1 and, after a blank, a hash of %d hexadecimal digits", text, 2*len(Hash{}))
 	}
 	return Anchor{seq, Hash(hash)}, nil
 }

@@ -279,7 +279,7 @@ func explained(err error) error {
 // with the process, is found when a worker registers or polls.
 func (a *Agent) Poke(targets []string) {
 	if forgotten := a.pokes.add(targets); forgotten > 0 {
-		a.config.Logger.Warn("too many targets wait to be told to the master: forgot the oldest", "forgotten", forgotten)
+		a.config.Logger.Warn("too many targets wait to be poked at the master: forgot the oldest", "forgotten", forgotten)
 	}
 }
 

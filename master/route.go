@@ -52,7 +52,7 @@ func (m *merged) take(jobs []job, answer api.RelayedOutcomes, w *worker) {
 		} else if text, ok := answer.Errors[key(j)]; ok {
 			m.fail(j, text)
 		} else {
-			m.fail(j, fmt.Sprintf("worker '%s' did not tell what became of the job", w.name()))
+			m.fail(j, fmt.Sprintf("worker '%s' did not report what became of the job", w.name()))
 		}
 	}
 }

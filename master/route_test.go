@@ -145,7 +145,7 @@ func TestManualJobsThatFail(t *testing.T) {
 		{"the worker refuses", answers("null", jobnet.Refusal("another client is already waiting for job 1")), "another client is already waiting for job 1"},
 		{"the worker breaks", answers("null", errors.New("disk full")), "internal error"},
 		{"the job fails there", answers(`{"errors":{"1":"job 1 not found"}}`, nil), "job 1 not found"},
-		{"the worker forgets the job", answers(`{"jobs":{"2":{}}}`, nil), "worker 'w' did not tell what became of the job"},
+		{"the worker forgets the job", answers(`{"jobs":{"2":{}}}`, nil), "worker 'w' did not report what became of the job"},
 		{"the worker says nothing", answers(`null`, nil), "worker 'w' gave an answer that can't be understood"},
 		{"the worker says nonsense", answers(`[1]`, nil), "worker 'w' gave an answer that can't be understood"},
 	}

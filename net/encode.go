@@ -139,7 +139,7 @@ func (m message) refused(err error) []byte {
 const maxSafe = 1<<53 - 1
 
 // TypeOf is JavaScript's typeof of a JSON value: "string", "number", "boolean" or "object",
-// the last also for null and arrays, and "undefined" where there is no value.
+// the last also for null and arrays, and "undefined" where there is not a value.
 func TypeOf(value json.RawMessage) string {
 	switch firstByte(value) {
 	case 0:

@@ -296,5 +296,5 @@ func (s *Server) makeRoom() {
 // drop closes an unauthenticated link. Callers must hold mu.
 func (s *Server) drop(place *list.Element) {
 	s.unauthenticated.Remove(place)
-	place.Value.(*Link).end(errors.New("too many links that have proven nothing"))
+	place.Value.(*Link).end(errors.New("too many unauthenticated links"))
 }

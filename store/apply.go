@@ -282,7 +282,7 @@ func (m *Mirror) compareServer(ctx context.Context, id string) error {
 	if met.Left > 0 {
 		ids := slices.Sorted(maps.Keys(m.back.left))
 		told = append(told, "some", ids[:min(len(ids), mostNamed)],
-			"remedy", "jobctl journal diff lists them, and what others changed; jobctl journal reapply mends what can be, after showing it")
+			"remedy", "jobctl journal diff lists them and rows changed by others; jobctl journal reapply shows and makes the updates")
 	}
 	m.Logger.Warn("the rows of the last minutes were compared with the journal", told...)
 	m.back = nil

@@ -123,7 +123,7 @@ func (b *Bringing) apply(ctx context.Context, changes []Change) error {
 		case Lost:
 			b.Left[id] = ChangedMeanwhile
 		case Refused:
-			b.Left[id] = "the server takes it in no form: " + o.Note
+			b.Left[id] = "the server refuses it in every form: " + o.Note
 		case Held:
 			b.Left[id] = b.Later + o.Note
 		}

@@ -98,7 +98,7 @@ var companions = map[string][]string{
 func CheckUses(uses Uses) error {
 	for _, name := range uses {
 		if !slices.Contains(TimeColumns(), name) {
-			return fmt.Errorf("%q is no column of jobd's; allowed: %s, or all", name, strings.Join(TimeColumns(), ", "))
+			return fmt.Errorf("%q is not a column of jobd's; allowed: %s, or all", name, strings.Join(TimeColumns(), ", "))
 		}
 		for _, other := range companions[name] {
 			if !uses.Has(other) {

@@ -97,7 +97,7 @@ func arrange(root *cmd, args []string) (a arranged, err error) {
 		case chosen.FlagSet.Lookup(flag.name) != nil:
 			a.flags = append(a.flags, flag)
 		default:
-			hint := "--help tells which are"
+			hint := "--help lists its flags"
 			if flag.name == "journal" && chosen.Name == "show" {
 				hint = "jobctl journal show has it"
 			}
@@ -215,7 +215,7 @@ func (g *given) word(arg string, place int) error {
 	case !isProfile || len(g.words) == 1 && g.words[0] == scheduleCommand && slices.Contains(cronWords(), arg):
 		g.words, g.places = append(g.words, arg), append(g.places, place)
 	case name == "":
-		return errors.New("a profile has a name, as in @prod; a word that is only @ stands behind --")
+		return errors.New("a profile has a name, as in @prod; write a word that is only @ after --")
 	case g.profile != "" && g.profile != name:
 		return fmt.Errorf("profiles @%s and @%s: only one is allowed; put other words that begin with @ after --", g.profile, name)
 	default:

@@ -77,7 +77,7 @@ node-1 | 22 MiB   | 8.0 MiB    | 4.0 MiB   | 1.0 KiB  | 0 B
 `},
 		"status of an older worker": {daemon: worker, args: "status", want: `
 worker at ADDRESS
-it can't tell more, because it is an older jobd, or the original
+it reports no more, because it is an older jobd, or the original
 manual jobs that a client waits for: 3
 resident memory: 22 MiB
 
@@ -99,7 +99,7 @@ a/long:name  1        ?/10   ?           ?        ?       no
 normal       1        ?/5    ?           ?        ?       1 of 1
 
 worker node-2: timed out
-worker node-1: it can't tell more, because it is an older jobd, or the original
+worker node-1: it reports no more, because it is an older jobd, or the original
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 	for args, want := range map[string]string{
 		"list-targets": "answer to status is not understood",
 		"poll":         "answer to poll is not understood",
-		"run-manual 5": "job 5: the daemon told nothing of it",
+		"run-manual 5": "job 5: the daemon reported nothing of it",
 	} {
 		got := jobctl{}.run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...)
 		if got.code != 1 || !strings.Contains(got.err, want) {
@@ -233,7 +233,7 @@ func TestWrongUsage(t *testing.T) {
 		"journal lag":                   "unknown command lag; the nearest known one is log",
 		"status --targt x":              "unknown flag --targt; the nearest known one is --target",
 		"--hots h status":               "unknown flag --hots; the nearest known one is --host",
-		"poll --kind done":              "flag --kind is not for jobctl poll; --help tells which are",
+		"poll --kind done":              "flag --kind is not for jobctl poll; --help lists its flags",
 		"show 7 --journal /x":           "flag --journal is not for jobctl show; jobctl journal show has it",
 		"status --port":                 "flag --port needs a value",
 		"status --port=x":               `flag --port: port: "x" is not allowed; allowed: a whole number from 1 to 65535`,

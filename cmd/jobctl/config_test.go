@@ -81,7 +81,7 @@ func TestProfiles(t *testing.T) {
 		"@fleet poke a":         ok,
 		"@prod @prod poll":      ok,
 		"@prod @fleet poll":     {code: 2, err: "jobctl: profiles @prod and @fleet: only one is allowed; put other words that begin with @ after --\n"},
-		"@ poll":                {code: 2, err: "jobctl: a profile has a name, as in @prod; a word that is only @ stands behind --\n"},
+		"@ poll":                {code: 2, err: "jobctl: a profile has a name, as in @prod; write a word that is only @ after --\n"},
 	} {
 		if got := (jobctl{environ: environ}).run(t, strings.Fields(args)...); got != want {
 			t.Errorf("%s: %+v, want %+v", args, got, want)
@@ -139,8 +139,8 @@ func TestPasswordsOfProfilesGoNowhereElse(t *testing.T) {
 		"its own":                    {args: "@other poll", want: output{out: "ok\n"}},
 		"to another host":            {args: "@other --host localhost poll", want: output{code: 1, err: "warning: flag --host: host: the password of @other is not sent to a host that the command line names; --password asks for one\n" + strings.Replace(needed, "127.0.0.1", "localhost", 1)}},
 		"asked for":                  {args: "@other --host localhost poll --password", stdin: "right\n", want: output{out: "ok\n"}},
-		"of the environment":         {environ: []string{"JOBCTL_PASSWORD=right"}, args: "@prod poll", want: output{code: 1, err: "warning: environment JOBCTL_PASSWORD: not used with the profile @prod, which alone says where to go\n" + needed}},
-		"the environment's host":     {environ: []string{"JOBCTL_HOST=10.255.255.1", "JOBCTL_OUTPUT=json"}, args: "@other poll", want: output{out: "\"ok\"\n", err: "warning: environment JOBCTL_HOST: not used with the profile @other, which alone says where to go\n"}},
+		"of the environment":         {environ: []string{"JOBCTL_PASSWORD=right"}, args: "@prod poll", want: output{code: 1, err: "warning: environment JOBCTL_PASSWORD: not used: the profile @prod alone sets the address\n" + needed}},
+		"the environment's host":     {environ: []string{"JOBCTL_HOST=10.255.255.1", "JOBCTL_OUTPUT=json"}, args: "@other poll", want: output{out: "\"ok\"\n", err: "warning: environment JOBCTL_HOST: not used: the profile @other alone sets the address\n"}},
 		"without a profile, as ever": {environ: []string{"JOBCTL_PORT=" + closed.port}, args: "poll", want: output{out: "ok\n"}},
 	} {
 		got := jobctl{environ: append(test.environ, environ...), stdin: test.stdin}.run(t, strings.Fields(test.args)...)
@@ -343,7 +343,7 @@ func TestWhichSocket(t *testing.T) {
 		"a variable before the file": {byVariable, "poll", output{out: "tcp\n"}},
 		"a flag before a variable":   {elsewhere, "poll --port " + port, output{out: "tcp\n"}},
 		"both": {nil, "poll --socket " + own + " --port " + port, output{
-			code: 2, err: "jobctl: flag --socket: socket: with --host or --port there is no telling which is meant; give one of them\n",
+			code: 2, err: "jobctl: flag --socket: socket: with --host or --port it is ambiguous; give one of them\n",
 		}},
 		"a relative one": {nil, "poll --socket own.sock", output{
 			code: 2, err: `jobctl: flag --socket: socket: "own.sock" is not allowed; allowed: the absolute path of a unix socket, of at most 107 bytes` + "\n",

@@ -40,13 +40,13 @@ func (p *program) cancel() *cmd {
 		}
 		return p.cancelJobs(ctx, jobs, w)
 	})
-	c.FlagSet.StringVar(&w.target, "target", "", "all jobs of this target that wait or run, after a question")
+	c.FlagSet.StringVar(&w.target, "target", "", "all jobs of this target that wait or run, after asking")
 	c.FlagSet.BoolVar(&w.waiting, "waiting", false, "with --target: only those that have not been started")
 	w.consent.flags(c, "with --target: ")
 	c.value("grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", w.grace),
 		graceful(&w.grace))
 	c.FlagSet.BoolVar(&w.schedule, "schedule", false,
-		"of rows that recur: end them, whether they run or not; without it only the run that is under way ends")
+		"end recurring rows for good; without it only the run under way ends")
 	return c
 }
 

@@ -201,7 +201,7 @@ and 1 more
 worker node-1: it takes no work since 2026-11-20 10:00:05.000000: database: no route\x1b to host
 worker node-1: it takes no work: it is stopping
 worker node-2: timed out
-worker node-1: it can't tell more, because it is an older jobd, or the original
+worker node-1: it reports no more, because it is an older jobd, or the original
 
 worker node-1: rows quarantined, and tried again until they can be changed: 3
 JOB  TARGET  SINCE                       REASON
@@ -241,7 +241,7 @@ rows of its targets that are under way, and that no worker has claimed: 1,234
 worker node-1: nothing is started since 2026-11-20 10:00:05.000000: /opt/run\x1b: no such file
 worker node-1: it is not registered with the master 10.0.0.2:7081: invalid password
 worker node-2: timed out
-worker node-1: it can't tell more, because it is an older jobd, or the original
+worker node-1: it reports no more, because it is an older jobd, or the original
 
 worker node-1: claims that may or may not have been committed: 2
 

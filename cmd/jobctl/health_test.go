@@ -60,7 +60,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: it is not registered with the master 10.0.0.1:7081: refused"},
 		"uncounted": {
 			"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3,
-			"JOBD UNKNOWN - worker node-1: what waits is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known",
+			"JOBD UNKNOWN - worker node-1: the number of waiting rows is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known",
 		},
 		"away, uncounted": {
 			`,"database": {"reachable": false, "error": "it is off"}`, `{"targets": {"mail": {"error": "it is off"}}}`, "", 2,
@@ -72,7 +72,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		},
 		"a configuration with a mistake": {
 			`,"configRefusedSince": "2026-11-20T11:59:00Z"`, recent, "", 1,
-			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force (jobctl reload tells the line), 4 of 5",
+			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force (jobctl reload shows the line), 4 of 5",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ database server: 6f1c-uuid
 worker id in its claims: k3f9
 journal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments
 runner: process 4712, connected since 2026-11-17 07:00:00
-launcher: nothing is known to be wrong
+launcher: no fault is known
 master 10.0.0.1:7081: registered since 10:00:05
 manual jobs that a client waits for: 3
 resident memory: 22 MiB
@@ -303,7 +303,7 @@ the master refuses changes since 11:00:00: no space left
 worker node-3: no answer within 5s
 worker w9 down since 11:00:00
 target mial was poked, and no worker serves it since 11:00:00
-worker old: it can't tell more, because it is an older jobd, or the original
+worker old: it reports no more, because it is an older jobd, or the original
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")
 	if got := master.asked(); len(got) != 2 || got[1] != `waiting {"others":true,"targets":["a/long:name","mail","other","mial","a","b","c","d","e","f"],"worker":"10.0.0.1:40000"}` {
@@ -322,7 +322,7 @@ func TestAnotherWorkerCounts(t *testing.T) {
 	if !strings.Contains(got.out, "mail         2        5/10   4           ?  ") || !strings.Contains(got.out, "a/long:name  2        0/20   0           1  ") {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.out, "what waits is not known: worker 'node-1': rows of target mail: it was not counted\n") {
+	if !strings.Contains(got.out, "the number of waiting rows is not known: worker 'node-1': rows of target mail: it was not counted\n") {
 		t.Errorf("why the first could not is not said: %+v", got)
 	}
 }

@@ -231,7 +231,7 @@ func (p *program) journalState() *cmd {
 	var q history.AtQuery
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		if at.After(p.now()) {
-			p.note(errors.New("--at is in the future: this is how it stands now"))
+			p.note(errors.New("--at is in the future: this is the state now"))
 		}
 		q.At, q.Since, q.Status = at, since, journal.Status(status)
 		if err := j.NoteRemoved(ctx, q.Since, time.Time{}); err != nil {

@@ -103,7 +103,7 @@ func (p *program) journalReapply() *cmd {
 				if would == 0 {
 					return err
 				}
-				if err := p.confirm(ctx, fmt.Sprintf("%d rows would be brought to what the journals say.", would)); err != nil {
+				if err := p.confirm(ctx, fmt.Sprintf("%d rows would be updated to what the journals say.", would)); err != nil {
 					return err
 				}
 			}
@@ -113,7 +113,7 @@ func (p *program) journalReapply() *cmd {
 	})
 	c.FlagSet.Func("since", "only jobs with events from this time on: the time of the backup", p.moment(&since))
 	c.FlagSet.Func("journal", "the journal of a lost worker, a folder on the machine of a worker; more than once for several", folders(&lost))
-	c.FlagSet.BoolVar(&dry, "dry-run", false, "only tell what would be done")
+	c.FlagSet.BoolVar(&dry, "dry-run", false, "only show what would be done")
 	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: change rows at once, without a question")
 	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although no journal knows whether some waiting rows have run")
 	return c
@@ -222,7 +222,7 @@ func (p *reapply) findLost(ctx context.Context, folders []string) (lost []lostJo
 			errs = append(errs, r.Named(err))
 		}
 		if err := errors.Join(errs...); err != nil {
-			return nil, fmt.Errorf("--journal %s: a worker must be able to read it: copy it to the machine of one: %w", dir, err)
+			return nil, fmt.Errorf("--journal %s: a worker must be able to read it: copy it to a worker's machine: %w", dir, err)
 		}
 	}
 	return lost, nil

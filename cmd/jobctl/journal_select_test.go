@@ -243,7 +243,7 @@ func TestJournalVerify(t *testing.T) {
 	must.Equal(t, bytes.Count(content, []byte("@tokenseve")), 1, "event 11 is not in the file as expected")
 	must.Do(t, os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600))
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
-	const says = "not as it was written: nothing wrong was met up to event 10\nfirst bad sequence number: 11\n"
+	const says = "not as it was written: sound up to event 10\nfirst bad sequence number: 11\n"
 	if got.code != 1 || got.out != says || !strings.Contains(got.err, "damaged at event 11: its hash does not match its content and the event before it") {
 		t.Errorf("altered: %+v", got)
 	}

@@ -47,7 +47,7 @@ func TestAMastersAnchorsOnAFolder(t *testing.T) {
 	}
 	write("%s node-1\n%s node-2\n", oneAnchor, oneAnchor)
 	got := jobctl{}.run(t, "journal", "verify", "--journal", two, "--anchor", file)
-	if got.code != 1 || !strings.Contains(got.out, "nothing wrong was met up to event 0\nfirst bad sequence number: 5") || !strings.Contains(got.err, "the history was rewritten") {
+	if got.code != 1 || !strings.Contains(got.out, "sound up to event 0\nfirst bad sequence number: 5") || !strings.Contains(got.err, "the history was rewritten") {
 		t.Errorf("%+v", got)
 	}
 	write("%s node-1\n%s node-3\n", oneAnchor, twoAnchor)

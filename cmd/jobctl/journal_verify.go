@@ -213,7 +213,7 @@ func sayAnchors(v history.Verdict) string {
 
 // sayDamaged says how far a journal is as it was written.
 func sayDamaged(v history.Verdict) string {
-	text := fmt.Sprintf("not as it was written: nothing wrong was met up to event %d", v.Events)
+	text := fmt.Sprintf("not as it was written: sound up to event %d", v.Events)
 	if v.FirstBad > 0 {
 		text += fmt.Sprintf("\nfirst bad sequence number: %d", v.FirstBad)
 	}

@@ -373,7 +373,7 @@ func (c *config) chooseSocket(set *conf.Set) {
 	closer := set.Given("host") && !set.FromFile("host") || set.Given("port") && !set.FromFile("port")
 	switch {
 	case flag && set.FromFlag("socket"):
-		set.Bad("socket", "with --host or --port there is no telling which is meant; give one of them")
+		set.Bad("socket", "with --host or --port it is ambiguous; give one of them")
 	case flag || closer && set.FromFile("socket"):
 		c.socket = ""
 	}

@@ -283,7 +283,7 @@ func (p *program) goOn(err error, jobs []operator.Job) error {
 	if len(jobs) > 1 {
 		what = "the jobs go on"
 	}
-	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].ID)
+	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' shows how it ends", err, what, jobctl, jobs[0].ID)
 }
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
@@ -326,7 +326,7 @@ func failures(jobs []operator.Job, answer api.Outcomes) error {
 		case refused:
 			failed = append(failed, operator.JobError(job.ID, text))
 		case !ran:
-			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.ID))
+			failed = append(failed, fmt.Errorf("job %d: the daemon reported nothing of it", job.ID))
 		case done.Result != "ok":
 			failed = append(failed, fmt.Errorf("job %d: %s", job.ID, operator.Outcome(done)))
 		}

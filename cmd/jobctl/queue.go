@@ -20,7 +20,7 @@ import (
 )
 
 func (p *program) queue() *cmd {
-	return command("queue [T…]", "what waits and runs of these targets, or of all, and when it will be done at the pace of the last minute", func(ctx context.Context, args []string) error {
+	return command("queue [T…]", "waiting and running jobs of these targets, or of all, and when they will be done at the pace of the last minute", func(ctx context.Context, args []string) error {
 		return p.showQueue(ctx, p.daemon(), args)
 	})
 }

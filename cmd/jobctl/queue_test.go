@@ -67,7 +67,7 @@ mial         3        10m0s   0        0      0        0      never
 other        ?        ?       ?        2      ?        ?      ?
 `, err: `jobctl: worker 'node-3': no answer within 5s
 jobctl: worker 'w9': it is down since 2026-11-20T11:00:00Z
-jobctl: worker 'old': it can't tell what runs and waits, because it is an older jobd, or the original
+jobctl: worker 'old': it can't report what runs and waits, because it is an older jobd, or the original
 `}, "--master", "queue")
 	jobctl{}.expect(t, master, output{
 		code: 1, err: "jobctl: no worker serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n" +
@@ -252,8 +252,8 @@ func TestInterruptedRuns(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"one job":     {syscall.SIGINT, "run-manual 5", "run-manual", 130, "jobctl: interrupted; the job goes on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
-		"two jobs":    {syscall.SIGTERM, "run-manual 5 6", "run-manual", 143, "jobctl: terminated; the jobs go on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
+		"one job":     {syscall.SIGINT, "run-manual 5", "run-manual", 130, "jobctl: interrupted; the job goes on without jobctl: 'jobctl journal show 5' shows how it ends\n"},
+		"two jobs":    {syscall.SIGTERM, "run-manual 5 6", "run-manual", 143, "jobctl: terminated; the jobs go on without jobctl: 'jobctl journal show 5' shows how it ends\n"},
 		"a change":    {syscall.SIGINT, "pause", "pause", 130, "jobctl: interrupted; the request (pause) may have been carried out\n"},
 		"a question":  {syscall.SIGINT, "list-targets", "status", 130, "jobctl: interrupted\n"},
 		"before that": {syscall.SIGINT, "run-manual 5", "status", 130, "jobctl: interrupted\n"},

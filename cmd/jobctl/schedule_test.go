@@ -185,8 +185,8 @@ func TestRunNowOfWhatWaits(t *testing.T) {
 		"journal-rows":   json.RawMessage(`{"rows": [{"job": 5, "target": "mail", "status": "waiting"}, {"job": 6, "target": "fax", "status": "waiting"}]}`),
 		"journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(serves),
 	})
-	want := output{code: 1, err: "jobctl: job 5: it is not delayed: it waits already (jobctl why 5 tells for what)\n" +
-		"jobctl: job 6: it is not delayed: it waits already (jobctl why 6 tells for what)\n"}
+	want := output{code: 1, err: "jobctl: job 5: it is not delayed: it waits already (jobctl why 5 says for what)\n" +
+		"jobctl: job 6: it is not delayed: it waits already (jobctl why 6 says for what)\n"}
 	jobctl{}.expect(t, d, want, "run-now", "5", "6")
 }
 

@@ -82,12 +82,12 @@ func (p *program) printStory(s *operator.Story) {
 	case s.Read:
 		p.say("row: none\n")
 	default:
-		p.say("row: not known, as nobody who was asked could read the table\n")
+		p.say("row: not known, as no worker that was asked could read the table\n")
 	}
 	p.say("\n")
 	switch {
 	case len(s.Runs) == 0 && s.Unheard:
-		p.say("history: not known, as not all journals could be read\n")
+		p.say("history: not known, because some journals could not be read\n")
 	case len(s.Runs) == 0:
 		p.say("history: none; no journal knows this job\n")
 	default:

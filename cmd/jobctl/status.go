@@ -78,7 +78,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		line("built of: commit %s, of %s", clean(s.Commit), clean(s.CommitDate))
 	}
 	if !operator.TellsMore(s) {
-		line("it can't tell more, because it is an older jobd, or the original")
+		line("it reports no more, because it is an older jobd, or the original")
 	}
 	if d := s.Database; d != nil {
 		line("database: %s", p.standingText(*d, "reachable", "away"))
@@ -107,7 +107,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		line("runner: %s", text)
 	}
 	if operator.TellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool { return e.Unready != "" }) {
-		line("launcher: nothing is known to be wrong")
+		line("launcher: no fault is known")
 	}
 	for _, m := range s.Masters {
 		if m.Registered {
@@ -324,7 +324,7 @@ func (p *program) printProblems(s *operator.Census) {
 	}
 	for _, err := range s.Why {
 		if ready { // else it is known why
-			add("what waits is not known: "+clean(err.Error()), "")
+			add("the number of waiting rows is not known: "+clean(err.Error()), "")
 		}
 	}
 	var lines strings.Builder
@@ -358,7 +358,7 @@ func (p *program) tellsBesides(s *workerStatus, ofMaster bool, add func(text str
 		}
 	}
 	if ofMaster && !operator.TellsMore(s) {
-		add("it can't tell more, because it is an older jobd, or the original")
+		add("it reports no more, because it is an older jobd, or the original")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // token is the commands about tokens, which a daemon knows by the lines of its principals_file.
 func (p *program) token() *cmd {
-	c := command("token COMMAND", "make a token, by which a daemon knows its client, or tell what a token may do", nil)
+	c := command("token COMMAND", "make a token, by which a daemon knows its client, or show what a token may do", nil)
 	c.Subcommands = []*cmd{p.tokenNew(), p.tokenCheck()}
 	return c
 }
@@ -57,7 +57,7 @@ func (p *program) tokenNew() *cmd {
 		return nil
 	})
 	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
-	c.FlagSet.StringVar(&targets, "targets", "", "the targets for which it may: names with commas between them, NAME/* for all below NAME/, or * for all")
+	c.FlagSet.StringVar(&targets, "targets", "", "the targets that it may use: names with commas between them, NAME/* for all below NAME/, or * for all")
 	c.value("expires", "how long it is valid, as 90d, or until which day (UTC), as 2027-01-01 (default: for ever)", func(text string) (err error) {
 		if end, err = time.Parse(time.DateOnly, text); err == nil {
 			return nil
@@ -99,7 +99,7 @@ func (p *program) tokenCheck() *cmd {
 		case p.json():
 			p.printJSON(form)
 		case file == "":
-			p.say("That is a token; --file FILE tells what it may do. What stands for it in the file:\n\n%s\n", form.Credential)
+			p.say("That is a token; --file FILE shows what it may do. Its digest, for the file:\n\n%s\n", form.Credential)
 		default:
 			p.say("name     %s\nscope    %s\ntargets  %s\nexpires  %s\n", form.Name, form.Scope, form.Targets, cmp.Or(form.Expires, "never"))
 		}

@@ -141,7 +141,7 @@ func TestTopAsksTheWorkersOfAMaster(t *testing.T) {
 	if err != nil || running.Total != 12 || len(running.Jobs) != 1 || running.Jobs[0].Worker != "one" || running.Jobs[0].From.Address != "a:1" {
 		t.Errorf("%+v, %v", running, err)
 	}
-	if len(running.Errors) != 2 || !strings.Contains(running.Errors["two"], "it can't tell") || !strings.Contains(running.Errors["three"], "no answer") {
+	if len(running.Errors) != 2 || !strings.Contains(running.Errors["two"], "it can't report this") || !strings.Contains(running.Errors["three"], "no answer") {
 		t.Errorf("%q", running.Errors)
 	}
 	r.asked = nil

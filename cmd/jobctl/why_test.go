@@ -44,10 +44,10 @@ func TestWhyOfAFleet(t *testing.T) {
 	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer), "explain": json.RawMessage(relayed)})
 	got := jobctl{}.run(t, "--port", master.port, "--master", "why", "5")
 	if got.code != 0 || got.out != "job 5 waits behind 40 jobs of its target: all 2 slots of target mail are in use, on node-1; "+
-		"old perhaps serves it, and can't tell; node-2 perhaps serves it, and does not answer\n" {
+		"old perhaps serves it, and does not say; node-2 perhaps serves it, and does not answer\n" {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.err, "worker 'node-2': no answer within 8s") || !strings.Contains(got.err, "worker 'old': it can't tell, because it is an older jobd, or the original") {
+	if !strings.Contains(got.err, "worker 'node-2': no answer within 8s") || !strings.Contains(got.err, "worker 'old': it can't report this, because it is an older jobd, or the original") {
 		t.Errorf("%s", got.err)
 	}
 }
@@ -60,7 +60,7 @@ func TestWhyOfAnOldWorker(t *testing.T) {
 	})
 	for _, command := range []string{"why", "show"} {
 		got := jobctl{}.run(t, "--port", old.port, command, "5")
-		if got.code != 1 || got.out != "" || !strings.Contains(got.err, "it can't tell, because it is an older jobd, or the original") {
+		if got.code != 1 || got.out != "" || !strings.Contains(got.err, "it can't report this, because it is an older jobd, or the original") {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}

@@ -121,7 +121,7 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	case (err == nil || errors.As(err, &said)) && c.Listen.Password == "" && c.masters.tls.Own.Cert == "":
 		f.Level, f.Detail = check.OK, "answers without a password"
 	case err == nil || errors.As(err, &said):
-		f.Level, f.Detail = check.OK, "answers, and takes this credential for a worker's; only a registration tells whether name and targets are right"
+		f.Level, f.Detail = check.OK, "answers, and takes this credential for a worker's; only a registration shows whether name and targets are right"
 	default:
 		f.Detail = "it can't be reached: " + err.Error()
 		f.Remedy = "start it, or mend master_host, master_port, master_unix and the keys of master_tls; the worker runs without it, and is not poked"

@@ -170,14 +170,14 @@ const onePerSlot = -1
 func (c *jobsConfig) register(set *conf.Set) {
 	set.Group("Jobs")
 	set.Add("max_output_buffer", "1MiB", "how much is kept of a job's stdout, and of its stderr, up to 1GiB each; the rest is cut and marked", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
-	set.Add("prefetch", "1 per slot", "how many jobs of a target are claimed beyond its free slots; 0: none. Unless set, also what it gets through in 0.1 s", c.decodePrefetch)
+	set.Add("prefetch", "1 per slot", "how many jobs of a target are claimed beyond its free slots; 0: none. Unless set, also as many as end in 0.1 s", c.decodePrefetch)
 	set.Add("poll_interval", "30", "how often the worker looks for rows without a poke, give or take a fifth. 0: only when asked, at the start, when a master is reached and after an outage", conf.Duration(&c.pollInterval, 0))
 	set.Group("Trouble")
 	set.Add("launch_offline", "wait", "while the database is away: `wait` with starts, or `run` claimed jobs on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))
 	set.Add("on_crash", "fail", "a job of unknown outcome: `fail` it, or `requeue` it, with `JOBD_ATTEMPT=2` (3, …) and `JOBD_RECOVERED=1` in its environment", conf.Either(&c.requeueCrashed, "fail", "requeue"))
 	set.Add("max_attempts", "3", "the most starts of a job of unknown outcome, with `on_crash = requeue`", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "how long running jobs may go on after SIGTERM; then they get SIGTERM, and 5 s later SIGKILL. 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
-	set.Add("lost_after", "5m", "how long a worker with a new journal leaves rows alone that carry a worker id of its name; then their outcome is unknown", conf.Duration(&c.lostAfter, 0))
+	set.Add("lost_after", "5m", "with a new journal: how long rows with a worker id of the worker's name are left alone, before their outcome counts as unknown", conf.Duration(&c.lostAfter, 0))
 	set.Add("on_stop", "drain", "on SIGTERM `drain`, or `handover`: leave the jobs to the runner for the next start", conf.Either(&c.handover, "drain", "handover"))
 }
 

@@ -144,7 +144,7 @@ func TestConfigOddValues(t *testing.T) {
 		"masters with blanks only":       {text: least + "::1\nmaster_port = 1\nmaster_host = a b", warning: ":7: master_host: one entry is neither a name nor an address, and is not used"},
 		"a master with a password in it": {text: least + "::1\nmaster_port = 1\nmaster_host = u:hunter2@b:1", warning: ":7: master_host: one entry is neither a name nor an address, and is not used"},
 		"so many jobs":                   {text: least + "::1\n[targets]\nb = 1000000", warning: ":7: targets.b: 1000000 jobs may run at once"},
-		"retention in bare days":         {text: least + "::1\njournal_retention = 30", warning: ":6: journal_retention: history goes after 30s; a number without a unit means seconds, 30d means days"},
+		"retention in bare days":         {text: least + "::1\njournal_retention = 30", warning: ":6: journal_retention: history is removed after 30s; a number without a unit means seconds, 30d means days"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -281,7 +281,7 @@ func TestAMisspeltKeyOfTheLauncherIsRefused(t *testing.T) {
 	t.Parallel()
 	const targets = "[targets]\na = 1\n"
 	for file, want := range map[string]string{
-		"launcher.usr = daemon\n" + targets:                  "unknown key launcher.usr; the nearest known one is launcher.user; keys of the launcher",
+		"launcher.usr = daemon\n" + targets:                  "unknown key launcher.usr; the nearest known one is launcher.user; a key of the launcher",
 		"Launcher.User = daemon\n" + targets:                 "unknown key Launcher.User; the nearest known one is launcher.user",
 		"launchre.user = daemon\n" + targets:                 "launcher.user",
 		"launcher_user2 = daemon\n" + targets:                "launcher.user",

@@ -65,11 +65,11 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
 	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`. Or `gearman`: [Gearman workers](gearman.md) run it"
 	rights := "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word"
-	variable := "a variable for it, beside jobd's environment, less everything that begins with `JOBD_`"
+	variable := "an environment variable for it, besides jobd's own without `JOBD_…`"
 	if prefix == "" {
 		set.Group("Jobs")
 	} else {
-		rights, variable = "the account of its jobs", "a variable for it, beside jobd's environment"
+		rights, variable = "the account of its jobs", "an environment variable for it, besides jobd's own"
 		command, folder, account, group = "the common one", "that of the common one", "that of the common one", "-"
 		usage = "a command or service of its own"
 	}
@@ -210,7 +210,7 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 	case err != nil:
 		set.Bad(key, fmt.Sprintf("%v; allowed: a folder that exists", err))
 	case !info.IsDir():
-		set.Bad(key, fmt.Sprintf("%s is no folder; allowed: a folder that exists", dir))
+		set.Bad(key, fmt.Sprintf("%s is not a folder; allowed: a folder that exists", dir))
 	}
 	c.dir = dir
 }

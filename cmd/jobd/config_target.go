@@ -58,9 +58,9 @@ func (c *config) addTarget(set *conf.Set) {
 	add := func(key, def, usage string, field func(t *targetConfig) conf.Decode) *conf.Setting {
 		return set.AddNamed(keyOf("NAME", key), def, usage, func(names []string) conf.Decode { return field(c.target(names)) }).Live()
 	}
-	add("attempts", "", "how often a job is started until it succeeds, up to 65535. More than 1 needs `use_columns` with `run_at`, `planned_at` and `attempts`",
+	add("attempts", "", "the most starts of a job until it succeeds, up to 65535. More than 1 needs `use_columns` with `run_at`, `planned_at` and `attempts`",
 		func(t *targetConfig) conf.Decode { return conf.Int(&t.terms.Attempts, 1, mostAttempts) }).Without("1")
-	add("backoff", "10s..1h", "the wait before the next attempt: the first value, doubled each time up to the second, give or take a fifth; one value is always that. Whole seconds",
+	add("backoff", "10s..1h", "the wait before the next attempt: the first value, doubled each time up to the second, give or take a fifth; a single value is constant. Whole seconds",
 		func(t *targetConfig) conf.Decode { return t.decodeBackoff })
 	add("timeout", "", "how long a job may run, in whole seconds; then its process group gets SIGTERM and it has failed",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout, conf.Longest) })
@@ -237,7 +237,7 @@ func (c *timeConfig) validateColumns(set *conf.Set) {
 		case slices.Contains(c.uses, name):
 			bad(name, "stands there twice; allowed: each once")
 		case !slices.Contains(all, name):
-			bad(name, "is no optional column of jobd's; allowed: "+strings.Join(all, ", ")+", or all"+near)
+			bad(name, "is not an optional column of jobd's; allowed: "+strings.Join(all, ", ")+", or all"+near)
 		}
 		c.uses = append(c.uses, name)
 	}

@@ -209,12 +209,12 @@ func TestTimeThatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a slip":                 {with("--use-columns=run_at,planed_at"), `flag --use-columns: use_columns: "planed_at" is no optional column of jobd's; allowed: ` + columns + `; the nearest known one is planned_at`},
-		"capitals":               {with("--use-columns=Run_At"), `"Run_At" is no optional column of jobd's; allowed: ` + columns + `; the nearest known one is run_at`},
-		"a column of all tables": {with("--use-columns=status"), `"status" is no optional column of jobd's; allowed: ` + columns},
-		"an empty name":          {with("--use-columns=run_at,"), `use_columns: "" is no optional column of jobd's`},
+		"a slip":                 {with("--use-columns=run_at,planed_at"), `flag --use-columns: use_columns: "planed_at" is not an optional column of jobd's; allowed: ` + columns + `; the nearest known one is planned_at`},
+		"capitals":               {with("--use-columns=Run_At"), `"Run_At" is not an optional column of jobd's; allowed: ` + columns + `; the nearest known one is run_at`},
+		"a column of all tables": {with("--use-columns=status"), `"status" is not an optional column of jobd's; allowed: ` + columns},
+		"an empty name":          {with("--use-columns=run_at,"), `use_columns: "" is not an optional column of jobd's`},
 		"twice":                  {with("--use-columns=run_at,priority,run_at"), `use_columns: "run_at" stands there twice; allowed: each once`},
-		"all and more":           {with("--use-columns=run_at,all"), `use_columns: "all" is no optional column of jobd's`},
+		"all and more":           {with("--use-columns=run_at,all"), `use_columns: "all" is not an optional column of jobd's`},
 		"companions":             {with("--use-columns=priority,schedule"), "use_columns: schedule needs run_at, planned_at, attempts; allowed: a list that has them, or all"},
 		"the claim's column":     {with("--use-columns=unique_key", "--claim-column=unique_key"), `flag --claim-column: claim_column: "unique_key" is not allowed: use_columns has it, too; allowed: sig, or a column of its own`},
 		"Local":                  {with("--time-zone=Local"), `flag --time-zone: time_zone: "Local": it differs from host to host: write a name of the tz database, as Europe/Berlin, or UTC`},

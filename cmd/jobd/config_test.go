@@ -185,7 +185,7 @@ func TestConfigWrongValues(t *testing.T) {
 		"launcher: backslash":        {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: the \ at its end escapes nothing`},
 		"launcher: quoted empty":     {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
 		"launcher.cwd: absent":       {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed: a folder that exists`},
-		"launcher.cwd: a file":       {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed: a folder that exists`},
+		"launcher.cwd: a file":       {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is not a folder; allowed: a folder that exists`},
 		"launcher.env: NUL":          {with("--launcher.env.A=\x00"), `launcher.env.A: its value is not allowed; allowed: any text without NUL bytes`},
 		"max_output_buffer":          {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed: bytes, or a size such as 16MiB, from 1 to 1073741824`},
 		"targets: none":              {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},

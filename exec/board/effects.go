@@ -69,7 +69,7 @@ type Fate uint8
 // The fates.
 const (
 	Over       Fate = iota // it has run, and Done is how it ended
-	Unknown                // nobody can tell how it ended, or whether it was started
+	Unknown                // its outcome is unknown, or whether it was started
 	NotAsked               // the runner is another one than was announced: it was not started
 	NotStarted             // the system refused to start it
 	Impossible             // it was not started, and can't be

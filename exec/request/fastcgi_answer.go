@@ -162,7 +162,7 @@ func (s *cgi) judge(a *answer, now time.Time) {
 			code = r.StatusCode / 100
 			a.done.Code = &code
 		}
-		note(&a.done, "there is no "+exitHeader+" header: the script did not come to its end, or does not say so")
+		note(&a.done, "there is no "+exitHeader+" header: the script did not end, or did not send it")
 	}
 	if a.done.Stdout = s.out.output(); a.done.Result != "ok" {
 		a.done.Stdout = journal.Output{}

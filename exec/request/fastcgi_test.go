@@ -194,7 +194,7 @@ func TestAServerThatIsNotThereIsNotAsked(t *testing.T) {
 
 func TestWhatAScriptSaysMeans(t *testing.T) {
 	t.Parallel()
-	const missing = "there is no Jobd-Exit-Code header: the script did not come to its end, or does not say so"
+	const missing = "there is no Jobd-Exit-Code header: the script did not end, or did not send it"
 	const headless = "the script ended without a valid head"
 	fails := func(code int, err string, of said) said {
 		of.Result, of.Code, of.Err = "fail", code, err
@@ -221,8 +221,8 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 		"no code, an app's":       {piece(toldOut, "X: y\r\n\r\nwhy", 0) + finished(255, 0), fails(255, "Status: 200 OK\nwhy\n", said{Note: missing})},
 		"no code, a strange app":  {piece(toldOut, "X: y\r\n\r\n", 0) + finished(256, 0), fails(2, "Status: 200 OK\n", said{Note: missing})},
 		"7":                       {out("Jobd-Exit-Code: 7\r\n\r\nwhy"), fails(7, "Status: 200 OK\nwhy", said{})},
-		"a code that is none":     {out("Jobd-Exit-Code: ok\r\n\r\nwhy"), fails(2, "Status: 200 OK\nwhy\n", said{Note: `Jobd-Exit-Code "ok" is no exit code: 0 to 255 is one`})},
-		"two codes":               {out(done + done + "\r\nwhy"), fails(2, "Status: 200 OK\nwhy\n", said{Note: `Jobd-Exit-Code "0, 0" is no exit code: 0 to 255 is one`})},
+		"a code that is none":     {out("Jobd-Exit-Code: ok\r\n\r\nwhy"), fails(2, "Status: 200 OK\nwhy\n", said{Note: `Jobd-Exit-Code "ok" is not an exit code: 0 to 255`})},
+		"two codes":               {out(done + done + "\r\nwhy"), fails(2, "Status: 200 OK\nwhy\n", said{Note: `Jobd-Exit-Code "0, 0" is not an exit code: 0 to 255`})},
 		"stderr before the body":  {piece(toldErr, "log", 0) + out("Jobd-Exit-Code: 7\r\n\r\nwhy"), fails(7, "Status: 200 OK\nwhy\nlog", said{})},
 		"500":                     {out("Status: 500 No\r\n\r\nwhy"), fails(5, "Status: 500 No\nwhy", said{})},
 		"500, code 0":             {out("Status: 500 No\r\n" + done + "\r\nwhy"), fails(5, "Status: 500 No\nwhy", said{})},

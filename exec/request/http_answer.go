@@ -129,7 +129,7 @@ func exitCode(said []string, done *journal.Done) (code int, understood bool) {
 	}
 	code, err := strconv.Atoi(said[0])
 	if len(said) > 1 || err != nil || code < 0 || code > 255 {
-		note(done, fmt.Sprintf(exitHeader+" %.40q is no exit code: 0 to 255 is one", strings.Join(said, ", ")))
+		note(done, fmt.Sprintf(exitHeader+" %.40q is not an exit code: 0 to 255", strings.Join(said, ", ")))
 		return 0, false
 	}
 	return code, true

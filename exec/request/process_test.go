@@ -55,7 +55,7 @@ func TestASignalCancelsARequest(t *testing.T) {
 		}
 		check.Do(t, p.Signal(int(signal)), "%s", name)
 		done, err := f.outcome(p)
-		want := "it was cancelled by " + name + " while the service had its request: nobody can tell how it ended"
+		want := "it was cancelled by " + name + " while the service had its request: its outcome is unknown"
 		if !errors.Is(err, jobexec.ErrOutcomeUnknown) || err.Error() != want || done.Elapsed <= 0 {
 			t.Errorf("it ended as %+v, %v", done, err)
 		}
@@ -85,7 +85,7 @@ func TestARequestThatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 		spec := specOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
 		spec.Timeout = 100 * time.Millisecond
 		done, err := f.run(spec)
-		want := "the service did not answer within its timeout of 100ms: nobody can tell how it ended"
+		want := "the service did not answer within its timeout of 100ms: its outcome is unknown"
 		if !errors.Is(err, jobexec.ErrOutcomeUnknown) || err.Error() != want || done.Elapsed < 100_000 {
 			t.Errorf("%s: it ended as %+v, %v", name, done, err)
 		}

@@ -27,7 +27,7 @@ type protocol interface {
 // answer is what has become of a request.
 type answer struct {
 	done     journal.Done
-	err      error // why nobody can tell how it ended; done has what came
+	err      error // why its outcome is unknown; done has what came
 	reusable bool  // the connection may take another request
 }
 

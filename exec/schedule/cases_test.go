@@ -98,7 +98,7 @@ func judgeRows(t *testing.T, text string, isRead bool) int {
 func TestCanonicalFormsAndExplanations(t *testing.T) {
 	t.Parallel()
 	const fixed = "; a time that the clocks skip runs right after the change; a time that comes twice runs the first time"
-	const follows = ", following the clock on the wall"
+	const follows = ", by the clock on the wall"
 	for _, c := range []struct{ text, canonical, explained string }{
 		{"every 90s", "every 90s", "every 90s of elapsed time"},
 		{"every 120s", "every 2m", "every 2m of elapsed time"},
@@ -176,19 +176,19 @@ var refusals = []struct{ text, said, instead string }{
 	{"daily 02:30 Europe/Berlin", "a zone stands in the column or key time_zone", "daily 02:30"},
 	{"monthly 31", "takes a day and a time", "monthly 1 00:00"},
 	{"daily 02:30 04:30", "takes a time", "daily 02:30"},
-	{"daily noon", `"noon" is no time`, "[02:30]"},
-	{"daily 2", `"2" is no time`, "[02:30]"},
-	{"daily 02:30:00", `"02:30:00" is no time`, "[02:30]"},
-	{"daily 2:3", `"2:3" is no time`, "[02:30]"},
+	{"daily noon", `"noon" is not a time`, "[02:30]"},
+	{"daily 2", `"2" is not a time`, "[02:30]"},
+	{"daily 02:30:00", `"02:30:00" is not a time`, "[02:30]"},
+	{"daily 2:3", `"2:3" is not a time`, "[02:30]"},
 	{"daily 25:00", `hour "25": write a number from 0 to 23`, ""},
 	{"daily 12:60", `minute "60"`, ""},
-	{"daily -1:00", `"-1:00" is no time`, "[02:30]"},
+	{"daily -1:00", `"-1:00" is not a time`, "[02:30]"},
 	{"daily 24:00", "24:00 is not a time", "[00:00]"},
 	{"weekly sun 24:00", "24:00 is not a time", "[00:00]"},
 	{"weekly mon", "takes days and a time", "weekly mon 01:00"},
 	{"weekly 01:00", "takes days and a time", "weekly mon 01:00"},
-	{"weekly 1 01:00", `"1" is no day`, "[mon,thu]"},
-	{"weekly monday 01:00", `"monday" is no day`, "[mon,thu]"},
+	{"weekly 1 01:00", `"1" is not a day`, "[mon,thu]"},
+	{"weekly monday 01:00", `"monday" is not a day`, "[mon,thu]"},
 	{"weekly * 01:00", "each day is daily", "[mon-fri]"},
 	{"weekly mon-fri/2 01:00", "names, lists and ranges", "[mon-fri]"},
 	{"weekly fri-mon 01:00", "ends before it begins", "[fri,sat,sun,mon]"},
@@ -199,21 +199,21 @@ var refusals = []struct{ text, said, instead string }{
 	{"monthly -1 00:00", "takes one day", "0 6 1,15 * *"},
 	{"monthly 1,15 06:00", "takes one day", "0 6 1,15 * *"},
 	{"yearly 00:00", "takes a date and a time", "yearly 02-14 20:00"},
-	{"yearly 2-14 20:00", `"2-14" is no date`, "yearly 02-14 20:00"},
-	{"yearly feb-14 20:00", `"feb-14" is no date`, "yearly 02-14 20:00"},
+	{"yearly 2-14 20:00", `"2-14" is not a date`, "yearly 02-14 20:00"},
+	{"yearly feb-14 20:00", `"feb-14" is not a date`, "yearly 02-14 20:00"},
 	{"yearly 13-01 20:00", `month "13"`, ""},
 	{"yearly 02-30 20:00", `day "30": write a number from 1 to 29`, ""},
 	{"yearly 04-31 20:00", `day "31": write a number from 1 to 30`, ""},
 
-	{"60 * * * *", `"60" is no value: write 0 to 59`, ""},
-	{"* 24 * * *", `"24" is no value: write 0 to 23`, ""},
-	{"* * 0 * *", `"0" is no value: write 1 to 31`, ""},
-	{"* * * 13 *", `"13" is no value: write 1 to 12, jan to dec`, ""},
-	{"* * * * 8", `"8" is no value: write 0 to 7, sun to sat`, ""},
-	{"* * * foo *", `"foo" is no value`, ""},
+	{"60 * * * *", `"60" is not a value: write 0 to 59`, ""},
+	{"* 24 * * *", `"24" is not a value: write 0 to 23`, ""},
+	{"* * 0 * *", `"0" is not a value: write 1 to 31`, ""},
+	{"* * * 13 *", `"13" is not a value: write 1 to 12, jan to dec`, ""},
+	{"* * * * 8", `"8" is not a value: write 0 to 7, sun to sat`, ""},
+	{"* * * foo *", `"foo" is not a value`, ""},
 	{"-5 * * * *", "a value is missing", "[1-5]"},
 	{"1,,2 * * * *", "a value is missing", "[1,15]"},
-	{"+5 * * * *", `"+5" is no value`, ""},
+	{"+5 * * * *", `"+5" is not a value`, ""},
 	{"0 22-2 * * *", "ends before it begins", "[22,23,0-2]"},
 	{"0 23-0 * * *", "ends before it begins", "[23,0]"},
 	{"0 22-2/2 * * *", "ends before it begins", "[22,0,2]"},
@@ -236,9 +236,9 @@ var refusals = []struct{ text, said, instead string }{
 	{"0 0 * * 7-1", "ends before it begins", "[0,1]"},
 	{"0 0 * * 7-2/2", "ends before it begins", "[0,2]"},
 	{"0 0 * * 7/2", "a step needs a range", "[0-6/2]"},
-	{"da\u0130ly 02:30", "'\u0130' is no letter of English", "daily 02:30"},
-	{"daily\u00a002:30", "'\\u00a0' is no letter of English", "daily 02:30"},
-	{"wee\u212aly mon 01:00", "'\u212a' is no letter of English", "weekly mon-fri 01:00"},
+	{"da\u0130ly 02:30", "'\u0130' is not a letter of English", "daily 02:30"},
+	{"daily\u00a002:30", "'\\u00a0' is not a letter of English", "daily 02:30"},
+	{"wee\u212aly mon 01:00", "'\u212a' is not a letter of English", "weekly mon-fri 01:00"},
 	{"0 0 L * *", "L is not supported", "monthly last 23:00"},
 	{"0 0 LW * *", "L is not supported", "monthly last 23:00"},
 	{"0 0 L-3 * *", "L is not supported", "monthly last 23:00"},
@@ -252,7 +252,7 @@ var refusals = []struct{ text, said, instead string }{
 	{"0 0 12 * * ? 2027", "7 fields", "every 10s"},
 	{"TZ=Europe/Berlin 0 0 * * *", "time_zone", ""},
 	{"CRON_TZ=UTC daily 02:00", "time_zone", ""},
-	{"@reboot", "@reboot is no time", ""},
+	{"@reboot", "@reboot is not a time", ""},
 	{"@every 90m", "@every is not known", "every 90m"},
 	{"@noon", `"@noon" is not known`, "@daily"},
 	{"@daily 05:00", "@daily stands alone", "daily 02:30"},
@@ -310,7 +310,7 @@ func TestWhatIsToldToBeWrittenIsRead(t *testing.T) {
 // The same of each range and step of cron's fields, from edge to edge, and of the days of `weekly`.
 func TestWhatIsToldOfEachRangeIsRead(t *testing.T) {
 	t.Parallel()
-	told, unknown := regexp.MustCompile(`: write (\S+)$`), regexp.MustCompile(`is no value|is no day|write names|none of the known forms`)
+	told, unknown := regexp.MustCompile(`: write (\S+)$`), regexp.MustCompile(`is not a value|is not a day|write names|none of the known forms`)
 	bounds := []string{"1", "2", "mon", "sat", "sun", "jan", "dec", "0", "5", "6", "7", "11", "12", "22", "23", "30", "31", "58", "59"}
 	for _, form := range []string{"# * * * *", "0 # * * *", "0 0 # * *", "0 0 * # *", "0 0 * * #", "weekly # 01:00"} {
 		for _, from := range bounds {

@@ -42,9 +42,9 @@ func parseAlias(word string, rest []string) (*Schedule, error) {
 	switch {
 	case known && len(rest) == 0:
 	case known:
-		return nil, fmt.Errorf("%s stands alone: leave %q away, or write a form with a time, as daily 02:30", word, strings.Join(rest, " "))
+		return nil, fmt.Errorf("%s stands alone: leave out %q, or write a form with a time, as daily 02:30", word, strings.Join(rest, " "))
 	case word == "@reboot":
-		return nil, errors.New("@reboot is no time: write no schedule, and insert a row whenever the job is to run")
+		return nil, errors.New("@reboot is not a time: write no schedule, and insert a row whenever the job is to run")
 	case word == "@every":
 		return nil, errors.New("@every is not known: write every 90m")
 	default:
@@ -62,7 +62,7 @@ func parseCron(words []string) (*Schedule, error) {
 	switch n := len(words); {
 	case n == 6 || n == 7:
 		return nil, fmt.Errorf("%d fields: cron's are five: minute, hour, day of month, month, day of week; seconds "+
-			"and years are left away (for less than a minute write every 10s)", n)
+			"and years are left out (for less than a minute write every 10s)", n)
 	case n != 5 || !strings.ContainsAny(words[0], "0123456789*?"):
 		return nil, errors.New("it has none of the known forms: " + forms)
 	}
@@ -199,7 +199,7 @@ func (f field) value(text string) (int, error) {
 	return 0, f.refuse(text)
 }
 
-// refuse is the error about a text that is no value: some mean something elsewhere.
+// refuse is the error about a text that is not a value: some mean something elsewhere.
 func (f field) refuse(text string) error {
 	switch {
 	case text == "":
@@ -213,11 +213,11 @@ func (f field) refuse(text string) error {
 	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
 		return errors.New("there is no W here: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
 	case len(f.names) == 0:
-		return fmt.Errorf("%q is no value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
+		return fmt.Errorf("%q is not a value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
 	case f.nameless:
-		return fmt.Errorf("%q is no day: write %s, lists or ranges of these: mon,thu mon-fri", text, strings.Join(f.names, ", "))
+		return fmt.Errorf("%q is not a day: write %s, lists or ranges of these: mon,thu mon-fri", text, strings.Join(f.names, ", "))
 	}
-	return fmt.Errorf("%q is no value: write %d to %d, %s to %s, *, or lists and ranges of these", text, f.low,
+	return fmt.Errorf("%q is not a value: write %d to %d, %s to %s, *, or lists and ranges of these", text, f.low,
 		max(f.high, f.beyond), f.names[0], f.names[len(f.names)-1])
 }
 

@@ -14,10 +14,10 @@ func (s *Schedule) Explain(changes bool) string {
 	case s.times != nil && !changes:
 		return s.times.explain()
 	case s.times == nil:
-		return s.text + " of elapsed time, counted from the planned time before; changes of clocks don't matter"
+		return s.text + " of elapsed time, counted from the previous planned time; clock changes don't matter"
 	case s.times.follows:
-		return s.times.explain() + ", following the clock on the wall: in both passes of an hour that is repeated, " +
-			"and not in one that is left out"
+		return s.times.explain() + ", by the clock on the wall: in both passes of a repeated hour, " +
+			"in none of a skipped one"
 	}
 	return s.times.explain() + "; a time that the clocks skip runs right after the change; " +
 		"a time that comes twice runs the first time"

@@ -24,7 +24,7 @@ func Parse(text string) (*Schedule, error) {
 	}
 	if at := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }); at >= 0 {
 		letter, _ := utf8.DecodeRuneInString(text[at:])
-		return nil, fmt.Errorf("schedule %q: %q is no letter of English, and no sign of a schedule: %s", text, letter, forms)
+		return nil, fmt.Errorf("schedule %q: %q is not a letter of English, nor a sign of a schedule: %s", text, letter, forms)
 	}
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 {
@@ -160,7 +160,7 @@ func parseMonthly(words []string) (*Schedule, error) {
 func parseYearly(words []string) (*Schedule, error) {
 	mm, dd, found := strings.Cut(words[0], "-")
 	if !found || len(mm) != 2 || len(dd) != 2 {
-		return nil, fmt.Errorf("%q is no date: write month and day with two digits each, as in yearly 02-14 20:00", words[0])
+		return nil, fmt.Errorf("%q is not a date: write month and day with two digits each, as in yearly 02-14 20:00", words[0])
 	}
 	month, err := two(mm, "month", 1, 12)
 	if err != nil {
@@ -189,7 +189,7 @@ func anyTime() *calendar {
 func (c *calendar) at(text string) (string, error) {
 	hh, mm, found := strings.Cut(text, ":")
 	if !found || len(mm) != 2 || len(hh) > 2 || !digits(hh) || !digits(mm) {
-		return "", fmt.Errorf("%q is no time: write hours and minutes, as in 02:30", text)
+		return "", fmt.Errorf("%q is not a time: write hours and minutes, as in 02:30", text)
 	}
 	if hh == "24" {
 		return "", errors.New("24:00 is not a time: write 00:00, with the next day if a day is given")

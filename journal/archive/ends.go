@@ -115,7 +115,7 @@ func (f *Folder) NewestDatabase() (string, error) {
 // Details of damage to a journal's end, which are the same words wherever it is met.
 const (
 	DetailCut        = "events up to %d were acknowledged, the journal ends at %d"
-	DetailNoHead     = "the head file is missing, so nobody can tell whether the newest events are"
+	DetailNoHead     = "the head file is missing, so newer events may be missing, too"
 	DetailAllSealed  = "the newest segment is missing: all that are there are sealed"
 	DetailHeadDiffer = "it is not the event that was acknowledged under this number"
 )

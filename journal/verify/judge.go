@@ -215,7 +215,7 @@ func (v *verifier) addEvent(e *journal.Event) error {
 // still here.
 func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) error {
 	if end, here := v.ends[p.Last+1]; here && p.Last > 0 && (end.Seq != p.Seq || end.Hash.String() != p.Hash) {
-		return damaged(e.Seq, "it says that segment %d ended with event %d, which is not what it ended with", p.Last, p.Seq)
+		return damaged(e.Seq, "it says that segment %d ended with event %d, but that ended with another", p.Last, p.Seq)
 	}
 	v.removal = v.removal.After(p)
 	return nil

@@ -120,7 +120,7 @@ func TestReadCancel(t *testing.T) {
 		`{"ids":[5],"grace":86400001}`:   {refusal: "grace: 86400001 is not allowed; allowed: 0 to 86400000"},
 		`{"ids":[5],"grace":"soon"}`:     {refusal: "'grace' must be integer"},
 		`{"ids":[5],"targets":{"5":6}}`:  {refusal: `targets: job 5: 6 is no text`},
-		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is no id of a job`},
+		`{"ids":[5],"targets":{"x":""}}`: {refusal: `targets: "x" is not the id of a job`},
 		`{"ids":[5],"targets":{` + strings.Join(targets, ",") + `}}`: {refusal: "too many targets: at most 10000 are allowed"},
 	} {
 		got, err := Cancel.Read(anybody, jobnet.FieldsOf(json.RawMessage(sent)))

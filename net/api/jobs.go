@@ -67,7 +67,7 @@ func readJobs(r *reader) (q JobsQuery) {
 		r.each("codes", mostCodes, func(item json.RawMessage) {
 			code, whole := jobnet.Integer(item)
 			if !whole || code < 0 || code > 255 {
-				r.refuse("codes: %s is no exit code; allowed: 0 to 255", jobnet.Excerpt(string(item)))
+				r.refuse("codes: %s is not an exit code; allowed: 0 to 255", jobnet.Excerpt(string(item)))
 			}
 			q.Codes = append(q.Codes, int(code))
 		})
@@ -127,7 +127,7 @@ func ParseJobKey(text string) (key JobKey, err error) {
 		key.Seq, bad = strconv.ParseUint(seq, 10, 63)
 	}
 	if err != nil || bad != nil {
-		return JobKey{}, jobnet.Refusef("before %q is no key; allowed: the next of an earlier answer", jobnet.Excerpt(text))
+		return JobKey{}, jobnet.Refusef("before %q is not a key; allowed: the next of an earlier answer", jobnet.Excerpt(text))
 	}
 	return key, nil
 }

@@ -78,7 +78,7 @@ func TestRetryIsRead(t *testing.T) {
 		`{"ids":[1],"finished":[1]}`:          "finished must be an object whose names are ids",
 		`{"ids":[1],"finished":{"1":"soon"}}`: "finished: job 1: a time must be a whole number of seconds",
 		`{"ids":[1],"to":{"1":"done"}}`:       "to: job 1: allowed: waiting and manual",
-		`{"ids":[1],"to":{"x":"waiting"}}`:    `to: "x" is no id of a job`,
+		`{"ids":[1],"to":{"x":"waiting"}}`:    `to: "x" is not the id of a job`,
 		`{"ids":[` + strings.Repeat("1,", 10_000) + `1]}`: "10000",
 	} {
 		if _, err := api.Retry.Read(anybody, jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {

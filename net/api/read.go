@@ -204,7 +204,7 @@ func byID[V any](r *reader, name string, most int, read func(id jobnet.Whole, va
 	for text, value := range members {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || id == 0 {
-			r.refuse("%s: %q is no id of a job", name, jobnet.Excerpt(text))
+			r.refuse("%s: %q is not the id of a job", name, jobnet.Excerpt(text))
 		}
 		if r.Err != nil {
 			return nil

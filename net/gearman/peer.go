@@ -122,7 +122,7 @@ func (p *Peer) put(encode func([]byte) []byte, last Payload) {
 	if crowded {
 		h := p.server.memory.tryTake(p.untook - before)
 		if h == nil {
-			p.closeLocked(errors.New("it does not take what it is sent"))
+			p.closeLocked(errors.New("it does not read what it is sent"))
 			return
 		}
 		p.kept = append(p.kept, h)

@@ -19,7 +19,7 @@ type Reapply struct {
 	Worker  string    // the worker's name
 	Targets []string  // that the worker serves: rows of these may be unknown
 
-	DryRun bool // only tell what would be done
+	DryRun bool // only show what would be done
 	// Retried are rows that were set back after an end, as other workers' journals say: the
 	// time_finished of that end. What this journal knows of it, or of an earlier one, is over.
 	Retried map[int64]int64

@@ -274,7 +274,7 @@ func TestReapplyFindsTheRowAtFault(t *testing.T) {
 				return nil
 			}
 		}, held + "a trigger raised 1644"},
-		{"refused when it ends", func(w *world) { w.table.Refused[3] = true }, "refused: the server takes it in no form: CHECK constraint fails"},
+		{"refused when it ends", func(w *world) { w.table.Refused[3] = true }, "refused: the server refuses it in every form: CHECK constraint fails"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

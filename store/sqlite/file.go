@@ -230,7 +230,7 @@ func (t *Table) inspectFile() (found []store.Finding, isNew bool) {
 	folder, err := os.Stat(dir)
 	switch {
 	case err != nil || !folder.IsDir():
-		return fault("there is no folder "+dir, "mkdir "+dir+", and give it to this program's user"), isNew
+		return fault("there is not a folder "+dir, "mkdir "+dir+", and give it to this program's user"), isNew
 	case unix.Access(dir, unix.W_OK|unix.X_OK) != nil:
 		return fault("this program's user may not write in folder "+dir+", where SQLite needs files beside it", "give the folder to that user"), isNew
 	case !isNew && unix.Access(t.path, unix.R_OK|unix.W_OK) != nil:

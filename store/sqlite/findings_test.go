@@ -131,7 +131,7 @@ func TestGlanceAtTheFile(t *testing.T) {
 		t.Errorf("a file was made: %v", err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "nowhere", "jobs.db"): "there is no folder " + filepath.Join(dir, "nowhere") + "; mkdir",
+		filepath.Join(dir, "nowhere", "jobs.db"): "there is not a folder " + filepath.Join(dir, "nowhere") + "; mkdir",
 		dir:                                      "it is a folder; name a file in it",
 	} {
 		found, _, err := sqlite.Glance(t.Context(), sqlite.Config{Path: path}, nil)

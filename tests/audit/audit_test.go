@@ -201,7 +201,7 @@ func TestThroughTheMaster(t *testing.T) {
 		t.Errorf("a worker that is gone is heard:\n%s", log)
 	}
 	ask(1, []string{"node-2: verified"}, "journal", "verify")
-	ask(0, []string{"history: not known, as not all journals could be read"}, "show", "1")
+	ask(0, []string{"history: not known, because some journals could not be read"}, "show", "1")
 }
 
 // following is a jobctl that follows, and what it tells.

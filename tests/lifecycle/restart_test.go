@@ -146,7 +146,7 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 		}, []string{"ccess denied"}},
 		"an older version": {func(t *testing.T, r restartable) {
 			r.install(t, "#!/bin/sh\necho 'jobd: unknown flag --check' >&2\nexit 2\n")
-		}, []string{"is no report of jobd", "older version"}},
+		}, []string{"not a report of jobd", "older version"}},
 		"another program": {func(t *testing.T, r restartable) {
 			r.install(t, "#!/bin/sh\necho hello\n")
 		}, []string{"it is no jobd"}},

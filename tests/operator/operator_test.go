@@ -104,7 +104,7 @@ done`
 	if row := db.AwaitDone(t, 1); !strings.HasPrefix(harness.Text(row.Stdout), "done by ") {
 		t.Errorf("the row: %s", row)
 	}
-	if got := jobctl(t, worker, "recycle", "other"); got.code != 1 || !strings.Contains(got.stderr, "no processes are kept for target 'other': its launcher_mode is not fork or pool") {
+	if got := jobctl(t, worker, "recycle", "other"); got.code != 1 || !strings.Contains(got.stderr, "target 'other' has no pool processes: its launcher_mode is not fork or pool") {
 		t.Errorf("recycle of a target without: %+v", got)
 	}
 }

@@ -143,7 +143,7 @@ func TestWhoDoesWhat(t *testing.T) {
 				}
 				code, body, answer := ask(t, "POST", page+address(a, id), token, a.form)
 				if strings.HasSuffix(a.path, "/recycle") {
-					if code != http.StatusConflict || !strings.Contains(body, "no processes are kept") {
+					if code != http.StatusConflict || !strings.Contains(body, "has no pool processes") {
 						t.Errorf("%s%s by %s: %d %s", daemon, a.path, who, code, text(body))
 					}
 					continue

@@ -193,8 +193,8 @@ func TestPHPEnds(t *testing.T) {
 		"later":            {`http_response_code(503); header('Retry-After: 9'); echo 'busy';`, `fail 5 out "" err "Status: 503 Service Unavailable\nbusy", after 9 s`},
 		"teapot":           {`http_response_code(418); header('Jobd-Exit-Code: 0');`, `fail 4 out "" err "Status: 418\n", for good`},
 		"location":         {`header('Location: /x'); header('Jobd-Exit-Code: 0');`, `fail 3 out "" err "Status: 302 Found\n", for good`},
-		"killed":           {`echo 'out'; flush(); exec('kill -9 ' . getmypid());`, `* out "out" err "": the request did not end: the connection was closed: nobody can tell how it ended`},
-		"terminated":       {`exec('kill -TERM ' . getmypid()); sleep(60);`, `* out "" err "": the request did not end: the connection was closed: nobody can tell how it ended`},
+		"killed":           {`echo 'out'; flush(); exec('kill -9 ' . getmypid());`, `* out "out" err "": the request did not end: the connection was closed: its outcome is unknown`},
+		"terminated":       {`exec('kill -TERM ' . getmypid()); sleep(60);`, `* out "" err "": the request did not end: the connection was closed: its outcome is unknown`},
 		"goes_on":          {`header('Jobd-Exit-Code: 0'); echo 'out'; fastcgi_finish_request(); exit(1);`, `ok 0 out "out" err ""`},
 		"absent":           {"", `fail 4 out "" err "Status: 404 Not Found\nFile not found.\nPrimary script unknown", for good`},
 	} {
@@ -273,7 +273,7 @@ while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
 file_put_contents(__DIR__ . '/left', $_SERVER['JOBD_ID'] . ' ', FILE_APPEND);
 header('Jobd-Exit-Code: 0');`
 
-const connectionLost = "the request did not end: the connection was closed: nobody can tell how it ended"
+const connectionLost = "the request did not end: the connection was closed: its outcome is unknown"
 
 // notes waits until a file says so.
 func (f *fpm) notes(name, want string) {

@@ -164,7 +164,7 @@ func ForStart(served string) string { return "--check=" + startPrefix + served }
 
 // Register makes the flag known. It is no key of the file, nor a variable.
 func (m *Mode) Register(set *conf.Set) {
-	set.FlagSet().BoolFunc("check", "test whether the daemon could start, and all that it needs; change nothing", m.set)
+	set.FlagSet().BoolFunc("check", "check the configuration and all that a start needs; change nothing", m.set)
 }
 
 func (m *Mode) set(text string) error {

@@ -52,7 +52,7 @@ func (s *Set) warnOdd(setting *Setting, e entry) {
 		s.warnLine(e, "%s: %s", setting.key, e.odd)
 	}
 	if !e.quoted && strings.ContainsFunc(e.key, unicode.IsControl) {
-		s.warnLine(e, "%q: there is a tab or another control character within the name; it counts", setting.key)
+		s.warnLine(e, "%q: there is a tab or another control character within the name, as a part of it", setting.key)
 	}
 }
 

@@ -66,11 +66,11 @@ func TestOddLinesAreWarnings(t *testing.T) {
 		"a key twice":                             {"port = 1\n\nport = 2", []string{"3: port: given in line 1 too, with another value; the last one counts, delete the other"}},
 		"a key twice, by its other name":          {"mysql_host = a\nmysql_hostname = b", []string{"2: mysql_host: given in line 1 too"}},
 		"a password twice":                        {"password = hunter2\npassword = hunter23", []string{"2: password: given in line 1 too"}},
-		"a tab within a name":                     {"[targets]\na\tb = 1", []string{`2: "targets.a\tb": there is a tab or another control character within the name; it counts`}},
+		"a tab within a name":                     {"[targets]\na\tb = 1", []string{`2: "targets.a\tb": there is a tab or another control character within the name, as a part of it`}},
 		"a name that is a key, in quotes":         {"[targets]\n\"port\" = 80", nil},
-		"a line that may be a password's rest":    {"password = x\nhunter2\nhunter2==", []string{"2: the line is no known key, and not used", "3: the line is no known key, and not used"}},
-		"a section that may be a password's rest": {"[hunter2 = x]", []string{"1: unknown section is not used, nor is what stands below it"}},
-		"a key without its value, misspelt":       {"alwys_allow", []string{"1: the line is no known key, and not used; the nearest known one is always_allow"}},
+		"a line that may be a password's rest":    {"password = x\nhunter2\nhunter2==", []string{"2: the line is not a known key, and is not used", "3: the line is not a known key, and is not used"}},
+		"a section that may be a password's rest": {"[hunter2 = x]", []string{"1: unknown section is not used, nor are the lines below it"}},
+		"a key without its value, misspelt":       {"alwys_allow", []string{"1: the line is not a known key, and is not used; the nearest known one is always_allow"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

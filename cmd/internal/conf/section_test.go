@@ -144,7 +144,7 @@ func TestSectionsThatAreOdd(t *testing.T) {
 		"no key":              {file: "[target a]\nfoo = bar\n", want: ":2: unknown key foo in the section [target a] is not used; known ones are attempts, kill_after, launcher.env.NAME"},
 		"a secret for a name": {file: "[target a]\nhunter2! = 3\n", want: ":2: unknown key in the section [target a] is not used"},
 		"a key twice":         {file: "[target a]\nattempts = 3\nattempts = 4\n", want: ":3: target.a.attempts: given in line 2 too, with another value; the last one counts, delete the other"},
-		"no name":             {file: "[target]\n", want: ":1: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]"},
+		"no name":             {file: "[target]\n", want: ":1: unknown section [target] is not used, nor are the lines below it; the nearest known one is [targets]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,7 @@ func New(program Program) *Set {
 	s.flags.StringVar(&s.path, "config", s.path, "the configuration file")
 	s.flags.BoolVar(&s.help, "help", false, "print this and exit")
 	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
-	s.flags.BoolVar(&s.verbose, "verbose", false, "with --version: of what it was built, too")
+	s.flags.BoolVar(&s.verbose, "verbose", false, "with --version: its commit and date, too")
 	return s
 }
 
@@ -112,7 +112,7 @@ func (s *Set) environ(environ []string) {
 		case setting == nil:
 			s.warnVariable(name)
 		case s.isOwn(setting.key):
-			s.warn("environment %s: not used with the profile @%s, which alone says where to go", name, s.Profile())
+			s.warn("environment %s: not used: the profile @%s alone sets the address", name, s.Profile())
 		default:
 			_ = setting.Set(value)
 		}
@@ -222,7 +222,7 @@ func bounded(told []string, what string) []string {
 	if len(told) <= mostTold {
 		return told
 	}
-	return append(told[:mostTold:mostTold], fmt.Sprintf("%d more %s, which are not told", len(told)-mostTold, what))
+	return append(told[:mostTold:mostTold], fmt.Sprintf("%d more %s, not shown", len(told)-mostTold, what))
 }
 
 func (s *Set) warn(format string, args ...any) {

@@ -191,7 +191,7 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 		path + ":2: unknown key config is not used",
 		path + ":3: unknown key LAUNCHER.env.X is not used; the nearest known one is launcher.env.NAME",
 		path + ":4: unknown key pasword is not used; the nearest known one is password",
-		path + ":5: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]",
+		path + ":5: unknown section [target] is not used, nor are the lines below it; the nearest known one is [targets]",
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -378,25 +378,25 @@ func TestWrongPasswordFiles(t *testing.T) {
 		args, environ []string
 		want          string
 	}{
-		"missing":                   {file: "password_file = " + dir + "/none", want: ":1: password_file: " + dir + "/none: no such file"},
-		"a missing credential":      {file: "password_file = none", environ: in, want: ": no such file; the unit's LoadCredential puts it there, under this name"},
-		"empty":                     {file: "password_file = " + keep(t, dir, "empty", "\n", 0o600), want: "/empty: the password must be one line of 1 to 4096 bytes"},
-		"everybody reads it":        {file: "password_file = " + keep(t, dir, "open", "hunter2", 0o644), want: "/open: everybody on this host can read or change it (mode 0644); chmod o-rwx " + dir + "/open"},
-		"everybody writes it":       {file: "password_file = " + keep(t, dir, "written", "hunter2", 0o602), want: "everybody on this host can read or change it (mode 0602)"},
-		"two lines":                 {file: "password_file = " + keep(t, dir, "two", "hunter2\nhunter3\n", 0o600), want: "/two: the password must be one line of 1 to 4096 bytes"},
-		"another encoding":          {file: "password_file = " + keep(t, dir, "latin", "hunt\xe9r2\n", 0o600), want: "/latin: it is not in UTF-8; allowed:"},
-		"a variable's encoding":     {environ: []string{"TESTD_PASSWORD=hunt\xe9r2"}, want: "it is not in UTF-8; allowed:"},
-		"a NUL":                     {file: "password_file = " + keep(t, dir, "nul", "hunter2\x00", 0o600), want: "/nul: the password must be one line of 1 to 4096 bytes"},
-		"too long":                  {file: "password_file = " + keep(t, dir, "long", strings.Repeat("hunter2", 1000), 0o600), want: "/long: the password must be one line of 1 to 4096 bytes"},
-		"a folder":                  {file: "password_file = " + dir, want: dir + ": it is not a regular file"},
-		"a pipe":                    {file: "password_file = " + pipe, want: "/pipe: it is not a regular file"},
-		"no path":                   {file: "password_file =", want: `password_file: "" is not allowed`},
-		"a name without a folder":   {file: "password_file = password", want: `"password" is not allowed: a credential's name needs $CREDENTIALS_DIRECTORY, which systemd sets where the unit has LoadCredential; beside a unit that runs: CREDENTIALS_DIRECTORY=/run/credentials/testd.service; `},
-		"beyond the folder":         {file: "password_file = ../password", environ: in, want: `"../password" is not allowed; allowed: a path that begins with /, or the name of a credential`},
-		"both keys in the file":     {file: "password = hunter2\npassword_file = " + path, want: ":2: password_file: password is given, too; allowed: one of the two"},
-		"both keys as flags":        {args: []string{"--password=hunter2", "--password-file=" + path}, want: "flag --password-file: password_file: password is given, too"},
-		"both keys as variables":    {environ: []string{"TESTD_PASSWORD=hunter2", "TESTD_PASSWORD_FILE=" + path}, want: "environment TESTD_PASSWORD_FILE: password_file: password is given, too"},
-		"through what is no folder": {file: "password_file = " + path + "/x", want: path + "/x: not a directory"},
+		"missing":                      {file: "password_file = " + dir + "/none", want: ":1: password_file: " + dir + "/none: no such file"},
+		"a missing credential":         {file: "password_file = none", environ: in, want: ": no such file; the unit's LoadCredential puts it there, under this name"},
+		"empty":                        {file: "password_file = " + keep(t, dir, "empty", "\n", 0o600), want: "/empty: the password must be one line of 1 to 4096 bytes"},
+		"everybody reads it":           {file: "password_file = " + keep(t, dir, "open", "hunter2", 0o644), want: "/open: everybody on this host can read or change it (mode 0644); chmod o-rwx " + dir + "/open"},
+		"everybody writes it":          {file: "password_file = " + keep(t, dir, "written", "hunter2", 0o602), want: "everybody on this host can read or change it (mode 0602)"},
+		"two lines":                    {file: "password_file = " + keep(t, dir, "two", "hunter2\nhunter3\n", 0o600), want: "/two: the password must be one line of 1 to 4096 bytes"},
+		"another encoding":             {file: "password_file = " + keep(t, dir, "latin", "hunt\xe9r2\n", 0o600), want: "/latin: it is not in UTF-8; allowed:"},
+		"a variable's encoding":        {environ: []string{"TESTD_PASSWORD=hunt\xe9r2"}, want: "it is not in UTF-8; allowed:"},
+		"a NUL":                        {file: "password_file = " + keep(t, dir, "nul", "hunter2\x00", 0o600), want: "/nul: the password must be one line of 1 to 4096 bytes"},
+		"too long":                     {file: "password_file = " + keep(t, dir, "long", strings.Repeat("hunter2", 1000), 0o600), want: "/long: the password must be one line of 1 to 4096 bytes"},
+		"a folder":                     {file: "password_file = " + dir, want: dir + ": it is not a regular file"},
+		"a pipe":                       {file: "password_file = " + pipe, want: "/pipe: it is not a regular file"},
+		"no path":                      {file: "password_file =", want: `password_file: "" is not allowed`},
+		"a name without a folder":      {file: "password_file = password", want: `"password" is not allowed: a credential's name needs $CREDENTIALS_DIRECTORY, which systemd sets where the unit has LoadCredential; beside a unit that runs: CREDENTIALS_DIRECTORY=/run/credentials/testd.service; `},
+		"beyond the folder":            {file: "password_file = ../password", environ: in, want: `"../password" is not allowed; allowed: a path that begins with /, or the name of a credential`},
+		"both keys in the file":        {file: "password = hunter2\npassword_file = " + path, want: ":2: password_file: password is given, too; allowed: one of the two"},
+		"both keys as flags":           {args: []string{"--password=hunter2", "--password-file=" + path}, want: "flag --password-file: password_file: password is given, too"},
+		"both keys as variables":       {environ: []string{"TESTD_PASSWORD=hunter2", "TESTD_PASSWORD_FILE=" + path}, want: "environment TESTD_PASSWORD_FILE: password_file: password is given, too"},
+		"through what is not a folder": {file: "password_file = " + path + "/x", want: path + "/x: not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,7 @@ func (t *TLS) register(set *Set) {
 		Without("`allow` with `tls_cert`, else `off`")
 	set.Add("tls_cert", "", "a PEM file of the daemon's certificate, then its issuers'; read again when it changes", NonEmpty(&t.Files.Cert))
 	set.Add("tls_key", "", "the file with its key", NonEmpty(&t.Files.Key))
-	set.Add("tls_client_ca", "", "a PEM file of authorities whose certificates clients may show; any other ends the connection", NonEmpty(&t.Files.ClientCA))
+	set.Add("tls_client_ca", "", "a PEM file of the CAs of client certificates; any other certificate ends the connection", NonEmpty(&t.Files.ClientCA))
 }
 
 // validate finds what is missing.
@@ -88,7 +88,7 @@ func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
 	set.Add(prefix+"tls_ca", "", "a PEM file of CA certificates to verify "+whom, NonEmpty(&t.CA)).Without("the system's")
 	set.Add(prefix+"tls_name", "", "the name that its certificate must have", NonEmpty(&t.Name)).Without("the host")
 	if shows {
-		set.Add(prefix+"tls_cert", "", "a file with a certificate that is shown to "+whom, NonEmpty(&t.Cert))
+		set.Add(prefix+"tls_cert", "", "a file with the certificate to show to "+whom, NonEmpty(&t.Cert))
 		set.Add(prefix+"tls_key", "", "the file with its key", NonEmpty(&t.Key))
 	}
 }

@@ -26,7 +26,7 @@ func (s *Set) warnUnknownSection(e entry) {
 	if near != "" {
 		name = "section [" + e.section + "]"
 	}
-	s.warnLine(e, "unknown %s is not used, nor is what stands below it%s", name, near)
+	s.warnLine(e, "unknown %s is not used, nor are the lines below it%s", name, near)
 }
 
 // launcherKeys begins keys of which a misspelt one is refused: jobs would run with more rights than it says.
@@ -39,7 +39,7 @@ func (s *Set) warnUnknown(e entry, prefix string) {
 	known := s.keysIn(word)
 	near, in := suggestion(e.key, known, ""), ""
 	if meant, slips := nearestOf(e.key, known); strings.HasPrefix(meant, launcherKeys) && slips <= likely(len(e.key)) {
-		s.badLine(e, "unknown key %s%s; keys of the launcher may bound what jobs may do, and are never passed over", e.key, near)
+		s.badLine(e, "unknown key %s%s; a key of the launcher may limit jobs, so it is never ignored", e.key, near)
 		return
 	}
 	isName := plainName.MatchString(e.key)
@@ -47,7 +47,7 @@ func (s *Set) warnUnknown(e entry, prefix string) {
 		in = " in the section [" + e.section + "]"
 		near = cmp.Or(near, "; known ones are "+strings.Join(known, ", "))
 	} else if e.alone || strings.Trim(e.value, "=") == "" && e.value != "" || !isName && near == "" {
-		s.warnLine(e, "the line is no known key, and not used%s", near)
+		s.warnLine(e, "the line is not a known key, and is not used%s", near)
 		return
 	}
 	key := " " + e.key

@@ -41,7 +41,7 @@ const shortRetention = time.Hour
 // Validate finds what is wrong with values that could be decoded.
 func (c *Journal) Validate(set *conf.Set) {
 	if set.Given("journal_retention") && c.Log.Retention > 0 && c.Log.Retention < shortRetention {
-		set.Warn("journal_retention", fmt.Sprintf("history goes after %v; a number without a unit means seconds, 30d means days", c.Log.Retention))
+		set.Warn("journal_retention", fmt.Sprintf("history is removed after %v; a number without a unit means seconds, 30d means days", c.Log.Retention))
 	}
 	if c.Log.ArchiveDir == "" {
 		return
@@ -49,7 +49,7 @@ func (c *Journal) Validate(set *conf.Set) {
 	if info, err := os.Stat(c.Log.ArchiveDir); err != nil {
 		set.Bad("journal_archive_dir", fmt.Sprintf("%v; allowed: a folder that exists", err))
 	} else if !info.IsDir() {
-		set.Bad("journal_archive_dir", c.Log.ArchiveDir+" is no folder; allowed: a folder that exists")
+		set.Bad("journal_archive_dir", c.Log.ArchiveDir+" is not a folder; allowed: a folder that exists")
 	}
 }
 

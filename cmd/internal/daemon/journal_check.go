@@ -84,7 +84,7 @@ func couldWrite(dir string) (exists bool, err error) {
 		case err != nil:
 			return false, err
 		case !info.IsDir():
-			return false, fmt.Errorf("%s is no folder", at)
+			return false, fmt.Errorf("%s is not a folder", at)
 		}
 		var system unix.Statfs_t
 		if unix.Statfs(at, &system) == nil && (system.Type == unix.PROC_SUPER_MAGIC || system.Type == unix.SYSFS_MAGIC) {
@@ -159,7 +159,7 @@ func (c *Journal) history(ctx context.Context, what, dir string) []check.Finding
 	case errors.As(err, &damaged):
 		return []check.Finding{{
 			Level: check.Wrong, What: what, Detail: err.Error(), Ends: true,
-			Remedy: "keep the folder for whoever looks into it, and give the " + c.Of + " an empty one (docs/operations.md)",
+			Remedy: "keep the folder to examine it later, and give the " + c.Of + " an empty one (docs/operations.md)",
 		}}
 	case err != nil:
 		return []check.Finding{{Level: check.Wrong, What: what, Detail: cmp.Or(conf.Closed(err, dir), err).Error(), Ends: ctx.Err() == nil}}

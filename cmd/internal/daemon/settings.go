@@ -35,7 +35,7 @@ type keys interface {
 // with exit code 0 then. Where args can't be understood, it reads nothing, and Check is not set.
 func (s *Settings) Read(program conf.Program, own keys, args, environ []string, stdout io.Writer) error {
 	program.Version, program.Build = version.Version, version.Of().Text(program.Name)
-	program.Summary += "\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing."
+	program.Summary += "\nWith --check it checks all that it needs, reports what is wrong, and changes nothing."
 	set := conf.New(program)
 	s.Check.Register(set)
 	own.Register(set)

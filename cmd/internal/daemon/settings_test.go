@@ -115,9 +115,9 @@ func TestASuccessorIsTriedFirst(t *testing.T) {
 		"sound":            {"echo 'testd 9.9.9'; echo 'ok       configuration: x'; echo 'warning  y: z'", ""},
 		"it would end":     {"echo 'testd 9.9.9'; echo 'wrong    launcher: gone'; echo 'wrong    journal: gone'; exit 1", "launcher: gone\njournal: gone"},
 		"asked as a start": {`echo "testd $*"; [ "$*" = '--config x --check=start:127.0.0.1:1' ]`, ""},
-		"older":            {"echo 'testd: unknown flag --check' >&2; exit 2", "which is no report of testd: it is no testd, or an older version"},
-		"another program":  {"echo hello", `tells "hello\n", which is no report of testd`},
-		"another's report": {"echo 'testd-master 9.9.9'; echo 'wrong    x: y'; exit 1", "it is no testd"},
+		"older":            {"echo 'testd: unknown flag --check' >&2; exit 2", "not a report of testd: it is not testd, or an older version"},
+		"another program":  {"echo hello", `printed "hello\n", not a report of testd`},
+		"another's report": {"echo 'testd-master 9.9.9'; echo 'wrong    x: y'; exit 1", "it is not testd"},
 		"it fails":         {"echo 'testd 9.9.9'; exit 7", "exit status 7"},
 	} {
 		t.Run(name, func(t *testing.T) {

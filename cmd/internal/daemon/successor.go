@@ -60,7 +60,7 @@ func (s Successor) Try(ctx context.Context, held ...string) error {
 	case err != nil && (named || report == ""):
 		return fmt.Errorf("%s --check: %w", s.Binary, err)
 	case !named:
-		return fmt.Errorf("%s --check tells %q, which is no report of %s: it is no %[3]s, or an older version", s.Binary, report[:min(len(report), 100)], s.Program)
+		return fmt.Errorf("%s --check printed %q, not a report of %s: it is not %[3]s, or an older version", s.Binary, report[:min(len(report), 100)], s.Program)
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func (s *functions) sweep() {
 	s.mu.Unlock()
 	names = slices.DeleteFunc(names, func(name string) bool { return s.front.server.WorkersOf(name) > 0 })
 	if err := s.drop(context.Background(), byNobody, names); err != nil && !errors.Is(err, errJobs) {
-		s.front.Logger.Warn("functions that nobody needs stay targets", "error", err)
+		s.front.Logger.Warn("unused functions could not be removed from the targets", "error", err)
 	}
 }
 

@@ -155,7 +155,7 @@ func (b beside) Standings() []jobexec.PoolStanding {
 }
 
 // errStranger is why somebody is not served.
-var errStranger = errors.New("nobody knows who it is; it may connect from this host, from an address of gearman_allow, or with a certificate or uid of principals_file")
+var errStranger = errors.New("its identity is unknown; it may connect from this host, from an address of gearman_allow, or with a certificate or uid of principals_file")
 
 // know tells who is at the other end. Who comes from this host or an address of gearman_allow and has no credential
 // does what clients and workers do, and commands nothing where somebody could be told from somebody else.

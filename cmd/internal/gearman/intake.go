@@ -124,7 +124,7 @@ type meeting struct {
 
 // Error implements error.
 func (*overError) Error() string {
-	return "the row of a job that is over does not show it yet; submit it again"
+	return "the row of an ended job does not show its end yet; submit it again"
 }
 
 // insert writes some submissions and answers them, in their order. Who waits is known before anybody can see a row.

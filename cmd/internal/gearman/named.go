@@ -64,13 +64,13 @@ func (n *named) take(s *gearman.Submission, rows map[int64]journal.Row, err erro
 	case !n.front.Worker.Serves(s.Function):
 		why = "no target " + s.Function + " is served here"
 	case !found:
-		why = "the workload is the id of no row, and nothing is inserted into this table"
+		why = "no row has this workload as its id, and nothing is inserted into this table"
 	case row.Target != s.Function:
 		why = fmt.Sprintf("job %d is not of target %s", id, s.Function)
 	case row.Status != wanted:
 		why = fmt.Sprintf("job %d is %s, and not %s", id, row.Status, wanted)
 	case s.At != 0:
-		why = "when a row of this table is due, its run_at says"
+		why = "the time of a row of this table is its run_at"
 	}
 	if why != "" {
 		s.Refused("no_such_row", why)

@@ -33,10 +33,10 @@ func (m *Master) Handler(now func() master.Standing, journal func() []api.NotRea
 		{"jobd_master_workers", "Workers that are registered.", nil, always(func(s standing) float64 { return float64(s.Workers) })},
 		{"jobd_master_targets", "Targets that they serve.", nil, always(func(s standing) float64 { return float64(s.Targets) })},
 		{
-			"jobd_master_registrations_ended_total", "Registrations that are over: the worker has stopped, is gone, or came back over another connection.", nil,
+			"jobd_master_registrations_ended_total", "Registrations that have ended: the worker has stopped, is gone, or came back over another connection.", nil,
 			always(func(s standing) float64 { return float64(s.Ended) }),
 		},
-		{"jobd_master_pokes_total", "Targets that clients have poked, each as often as they did.", nil, always(func(s standing) float64 { return float64(s.Poked) })},
+		{"jobd_master_pokes_total", "Pokes of targets by clients.", nil, always(func(s standing) float64 { return float64(s.Poked) })},
 		{"jobd_master_polls_total", "Requests to workers to look for jobs.", nil, always(func(s standing) float64 { return float64(s.Polled) })},
 		{
 			"jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.", nil,

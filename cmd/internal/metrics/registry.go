@@ -24,7 +24,7 @@ const (
 // newRegistry makes a registry with what is told of any process, and the build.
 func newRegistry(info string, build version.Build) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	told := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: info, Help: "1; the labels say which version runs, of which commit it was built, and by which Go."}, []string{"version", "commit", "goversion"})
+	told := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: info, Help: "1; the labels are the version, its commit and the version of Go."}, []string{"version", "commit", "goversion"})
 	told.WithLabelValues(build.Version, build.Commit, runtime.Version()).Set(1)
 	r.MustRegister(told, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
@@ -38,7 +38,7 @@ func handler(r *prometheus.Registry) http.Handler {
 // counted gives handlers that count the requests that they answer. What nobody handles is not
 // counted: its name is the peer's.
 func counted(r *prometheus.Registry, name string, handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
-	all := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: "Requests that were taken up, by their name."}, []string{"request"})
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: "Requests that were begun, by their name."}, []string{"request"})
 	r.MustRegister(all)
 	counting := make(map[string]jobnet.Handler, len(handlers))
 	for request, handle := range handlers {

@@ -107,23 +107,23 @@ func standing() []number[*scraped] {
 			target(func(t *api.TargetStatus) float64 { return truth(t.Paused) }),
 		},
 
-		{"jobd_executor_processes", "Processes that are kept for jobs, by what they do.", []string{"target", "mode", "state"}, pool(func(e *api.ExecutorStatus, send send) {
+		{"jobd_executor_processes", "Pool processes, by what they do.", []string{"target", "mode", "state"}, pool(func(e *api.ExecutorStatus, send send) {
 			send(float64(e.Booting), "booting")
 			send(float64(e.Ready), "ready")
 			send(float64(e.Busy), "busy")
 			send(float64(max(0, e.Processes-e.Booting-e.Ready-e.Busy)), "ending")
 		})},
 		{
-			"jobd_executor_boots_total", "Processes that got ready, and connections to services that were made.", ofExecutor,
+			"jobd_executor_boots_total", "Pool processes that became ready, and new connections to services.", ofExecutor,
 			executor(func(e *api.ExecutorStatus, send send) { send(float64(e.Boots)) }),
 		},
-		{"jobd_executor_recycles_total", "Processes that were replaced, by why.", []string{"target", "mode", "reason"}, pool(func(e *api.ExecutorStatus, send send) {
+		{"jobd_executor_recycles_total", "Pool processes that were replaced, by the reason.", []string{"target", "mode", "reason"}, pool(func(e *api.ExecutorStatus, send send) {
 			for _, reason := range slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(reasons(), maps.Keys(e.Recycled))))) {
 				send(float64(e.Recycled[reason]), reason)
 			}
 		})},
 		{
-			"jobd_executor_turns_total", "Jobs that were passed to a kept process or to a service.", ofExecutor,
+			"jobd_executor_turns_total", "Jobs that were passed to a pool process or to a service.", ofExecutor,
 			executor(func(e *api.ExecutorStatus, send send) { send(float64(e.Jobs)) }),
 		},
 		{
@@ -135,16 +135,16 @@ func standing() []number[*scraped] {
 			pool(func(e *api.ExecutorStatus, send send) { send(truth(e.Failing != "")) }),
 		},
 
-		{"jobd_mirror_lag_events", "Journalled events that the table was not shown yet.", nil, always(func(s *scraped) float64 { return float64(s.Unshown) })},
+		{"jobd_mirror_lag_events", "Journalled events that the table does not show yet.", nil, always(func(s *scraped) float64 { return float64(s.Unshown) })},
 		{
 			"jobd_mirror_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.", nil,
 			always(func(s *scraped) float64 { return age(s.UnshownFrom, s.at) }),
 		},
 		{
-			"jobd_rows_set_aside", "Rows that can't be claimed or updated for now, for a reason of their own.", nil,
+			"jobd_rows_set_aside", "Quarantined rows: they can't be claimed or updated for now.", nil,
 			always(func(s *scraped) float64 { return float64(s.Status.QuarantinedCount) }),
 		},
-		{"jobd_rows_set_aside_oldest_seconds", "For how long the first of them has been so; 0 where there is none.", nil, always(func(s *scraped) float64 {
+		{"jobd_rows_set_aside_oldest_seconds", "For how long the first of them has been quarantined; 0 where there is none.", nil, always(func(s *scraped) float64 {
 			for _, oldest := range s.Status.Quarantined {
 				return age(oldest.Since, s.at)
 			}
@@ -190,7 +190,7 @@ func standing() []number[*scraped] {
 			where(func(s *scraped) bool { return s.Status.Runner != nil }, func(s *scraped) float64 { return truth(s.Status.Runner.Reachable) }),
 		},
 		{
-			"jobd_runner_reconnects_total", "How often that connection was made anew.", nil,
+			"jobd_runner_reconnects_total", "How often that connection was made again.", nil,
 			always(func(s *scraped) float64 { return float64(max(s.RunnerLinks, 1) - 1) }),
 		},
 		{"jobd_registered", "1 while the worker is registered with the master.", []string{"master"}, func(s *scraped, send send) {
@@ -199,7 +199,7 @@ func standing() []number[*scraped] {
 			}
 		}},
 		{
-			"jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", ofTarget,
+			"jobd_jobs_waiting", "Waiting rows, and delayed rows that are due, counted up to 10,000. All workers of a table report the same.", ofTarget,
 			func(s *scraped, send send) {
 				for name, t := range s.waiting.found {
 					send(float64(t.Count), name)
@@ -219,11 +219,11 @@ func standing() []number[*scraped] {
 			},
 		},
 		{
-			"jobd_jobs_waiting_counted", "1 where the table told of all targets what waits when it was asked last.", nil,
+			"jobd_jobs_waiting_counted", "1 if the last count of waiting rows covered all targets.", nil,
 			always(func(s *scraped) float64 { return truth(s.waiting.all) }),
 		},
 		{
-			"jobd_jobs_waiting_age_seconds", "How long ago that was: the table is asked at most each 10 s.", nil,
+			"jobd_jobs_waiting_age_seconds", "How long ago that count was: at most one each 10 s.", nil,
 			always(func(s *scraped) float64 { return age(s.waiting.at, s.at) }),
 		},
 		{"jobd_ready", "1 while the worker may take work; /readyz says why not.", nil, always(func(s *scraped) float64 { return truth(len(s.Status.NotReady) == 0) })},

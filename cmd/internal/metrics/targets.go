@@ -55,9 +55,9 @@ func newByTarget(r *prometheus.Registry) *byTarget {
 	return &byTarget{
 		last:      last,
 		known:     make(map[string]bool),
-		finished:  counter("jobd_jobs_finished_total", "Jobs that have ended, by the result that their row tells.", "result"),
+		finished:  counter("jobd_jobs_finished_total", "Jobs that have ended, by the result in their row.", "result"),
 		retries:   counter("jobd_job_retries_total", "Failed jobs whose rows come back for another attempt."),
-		timeouts:  counter("jobd_jobs_timed_out_total", "Jobs that were ended because they ran for longer than they may."),
+		timeouts:  counter("jobd_jobs_timed_out_total", "Jobs that were ended because their time limit was over."),
 		cancelled: counter("jobd_jobs_cancelled_total", "Jobs that somebody cancelled while they ran."),
 		wait:      histogram("jobd_job_wait_seconds", "How long rows had waited when their job was started, since they were made, set back or due.", waitBounds),
 		run:       histogram("jobd_job_run_seconds", "How long jobs ran.", runBounds),

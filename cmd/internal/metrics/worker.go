@@ -31,12 +31,12 @@ func NewWorker(build version.Build) *Worker {
 	r := newRegistry("jobd_build_info", build)
 	w := &Worker{
 		registry: r, targets: newByTarget(r),
-		claims:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"}),
+		claims:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that were tried, by whether they succeeded."}, []string{"result"}),
 		claimed: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds}),
 		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "jobd_journal_commit_seconds", Help: "How long the commits of the journal took until they were on the disk, fsync included.", Buckets: diskBounds,
 		}),
-		written: prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."}),
+		written: prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "Bytes of the events that were written to the journal."}),
 		events:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"}),
 	}
 	for _, kind := range journal.Kinds() {

@@ -50,7 +50,7 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 		w := s.Master.Workers[i]
 		one := Answer[*api.WorkerStatus]{From: from, Value: w.Status}
 		if w.Status == nil {
-			one.Err = &jobnet.RemoteError{Text: cmp.Or(screen.Clean(w.StatusError), "it told nothing")}
+			one.Err = &jobnet.RemoteError{Text: cmp.Or(screen.Clean(w.StatusError), "it reported nothing")}
 		}
 		s.Workers = append(s.Workers, one)
 	}
@@ -62,7 +62,7 @@ func TakeCensus(ctx context.Context, d *Daemon) (s *Census, err error) {
 func TellsMore(s *api.WorkerStatus) bool { return s.Database != nil }
 
 // errOlder says of a worker that it tells no more.
-var errOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
+var errOlder = errors.New("it can't report what runs and waits, because it is an older jobd, or the original")
 
 // Count asks how many rows wait for targets, whoever serves them.
 func (s *Census) Count(ctx context.Context, targets []string) {

@@ -103,11 +103,11 @@ func older(typ string, err error) error {
 	case strings.HasPrefix(typ, "journal-"):
 		return fmt.Errorf("it does not serve its journal, because it is an older jobd, or the original; its folder can be read with --journal DIR: %w", err)
 	}
-	return fmt.Errorf("it can't tell, because it is an older jobd, or the original: %w", err)
+	return fmt.Errorf("it can't report this, because it is an older jobd, or the original: %w", err)
 }
 
 // errAnother says that what is there now is not what was followed.
-var errAnother = errors.New("the worker has another journal now: it ends before what was followed")
+var errAnother = errors.New("the worker has another journal now: it ends before the event that was followed")
 
 // Mended tells whether an error of a request may be over in a moment: of the link to the daemon, of
 // that between a master and its worker, or of a runner that is just being lost.

@@ -184,7 +184,7 @@ func (all newestEnds) of(q FailedQuery) (ends []*Failure) {
 }
 
 // errNoIndex says that not all failures are in an index.
-var errNoIndex = errors.New("a worker's index does not have all")
+var errNoIndex = errors.New("a worker's index is incomplete")
 
 // indexedEnds is failedEnds by the workers' indexes.
 func (j *Journals) indexedEnds(ctx context.Context, q FailedQuery, most int) (ends []*Failure, n int, err error) {

@@ -196,7 +196,7 @@ func (h *Health) worker(status *api.WorkerStatus, name string, bad State) {
 		h.find(how, Problem{Code: t.code, Worker: name, Target: t.target}, "%s%s%s: %s", before, screen.Clean(t.Effect), lasts, screen.InALine(t.Cause))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
-		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force (jobctl reload tells the line)", before, h.lasts(since))
+		h.find(Warning, Problem{Code: "configuration", Worker: name}, "%sits configuration has had a mistake%s, and the old one stays in force (jobctl reload shows the line)", before, h.lasts(since))
 	}
 }
 
@@ -224,7 +224,7 @@ func (h *Health) targets(s *Census) {
 	}
 	for _, err := range s.Why {
 		if h.State == OK { // else it is known why
-			h.find(Unknown, Problem{Code: "uncounted"}, "what waits is not known: %s", screen.Clean(err.Error()))
+			h.find(Unknown, Problem{Code: "uncounted"}, "the number of waiting rows is not known: %s", screen.Clean(err.Error()))
 		}
 	}
 	wait := rowsWait(api.WaitingTarget{Count: waiting})

@@ -178,7 +178,7 @@ func Rates(ctx context.Context, d *Daemon, query api.RatesQuery) (all SummedRate
 			all.States[one.From.Name] = one.Value.IndexState
 		}
 		if one.Value.Step != all.Step || all.Step <= 0 {
-			return all, one.From.Named(fmt.Errorf("its steps have %d s, those of others %d s", one.Value.Step, all.Step))
+			return all, one.From.Named(fmt.Errorf("its steps are %d s long, those of others %d s", one.Value.Step, all.Step))
 		}
 		late := int((all.From - one.Value.From) / all.Step)
 		add(&all.All, one.Value.All, late)

@@ -160,7 +160,7 @@ func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jo
 	case err == nil:
 		return planned, nil
 	case by == nil:
-		return planned, errors.Join(err, fmt.Errorf("no worker could be asked; not %s: %s", done, screen.Count(len(ids), "job")))
+		return planned, errors.Join(err, fmt.Errorf("no worker could be asked: %[2]s not %[1]s", done, screen.Count(len(ids), "job")))
 	}
 	return planned, fmt.Errorf("%w; it is unknown whether %s (the first: %d) were %s; repeating the command is safe", err, screen.Count(len(ids), "job"), ids[0], done)
 }
@@ -198,7 +198,7 @@ func Replan(ctx context.Context, j *Journals, request, done string, jobs []Job) 
 		switch row, there := rows[job.ID]; {
 		case !there:
 		case row.Status == journal.RowWaiting:
-			wrong[job.ID] = fmt.Sprintf("it is not delayed: it waits already (jobctl why %d tells for what)", job.ID)
+			wrong[job.ID] = fmt.Sprintf("it is not delayed: it waits already (jobctl why %d says for what)", job.ID)
 		case row.Status != journal.RowDelayed:
 			wrong[job.ID] = notDelayed(row.Status)
 		default:

@@ -168,7 +168,7 @@ func (r *Retrying) askWorker(ctx context.Context, worker *Worker, some []Again) 
 	case by == nil:
 		return answer, errors.Join(err, fmt.Errorf("%s: no worker can set them back", which))
 	}
-	return answer, fmt.Errorf("%w; whether %s were set back is not known: ask again, which sets back what was not", err, which)
+	return answer, fmt.Errorf("%w; it is not known whether %s were set back: repeat it, it sets back the rest", err, which)
 }
 
 // RowsOf reads the rows of jobs that were named, and says of the others why nothing is done about them:

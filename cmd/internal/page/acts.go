@@ -219,7 +219,7 @@ func askPause(l *look) (will intent, err error) {
 	will.Title = "Pause target " + screen.Clean(t.Target)
 	will.Will = []string{
 		fmt.Sprintf("No more jobs of it are started on %s, until somebody lets it continue, or the worker restarts.", countOf(t.Workers, "worker")),
-		fmt.Sprintf("%s that run go on to their end; rows go on to wait.", countOf(t.Running, "job")),
+		fmt.Sprintf("%s under way run to their end; rows keep waiting.", countOf(t.Running, "job")),
 	}
 	return will, nil
 }
@@ -308,7 +308,7 @@ func askRestart(l *look) (will intent, err error) {
 		return will, err
 	}
 	return intent{Title: "Restart worker " + screen.Clean(name), Will: []string{
-		"The worker starts again, with the program that is installed by now. Jobs that run go on.",
+		"The worker starts again, with the program that is installed now. Jobs that run go on.",
 		"What was set by hand is as the configuration file says afterwards: pauses, slots.",
 	}}, nil
 }

@@ -108,7 +108,7 @@ func (l *look) groupToRetry() (list []operator.Again, r *operator.Retrying, err 
 	}
 	group := p.group(found.Groups())
 	if group == nil {
-		return nil, nil, notFound("there is no such group any more: others have failed since, or it was retried; look at the list anew")
+		return nil, nil, notFound("this group is gone: other jobs have failed since, or it was retried; load the list again")
 	}
 	found.All = group.Members
 	r = retryingOf(j)
@@ -176,7 +176,7 @@ func (l *look) setBack(list []operator.Again, r *operator.Retrying) (said []stri
 	all, meant := len(list), l.meant()
 	list = slices.DeleteFunc(list, func(one operator.Again) bool { return !meant(one.Key()) })
 	if len(list) == 0 && all > 0 {
-		return nil, refuse(409, "what was to be retried has been retried since, and has ended again: look at it anew")
+		return nil, refuse(409, "these jobs were retried meanwhile and have ended again: load the page again")
 	}
 	r.SetBack(l.ctx, list)
 	if n := len(r.Done); n > 0 {

@@ -174,7 +174,7 @@ const mostAtOnce = 1000
 func (l *look) matching() (jobs []operator.Job, shown []affected, more bool, err error) {
 	f, err := l.filter()
 	if err == nil && f.At != "" {
-		err = badQuery("jobs are retried and cancelled as they are: leave at out")
+		err = badQuery("jobs are retried and cancelled in their present state: leave out at")
 	}
 	if err == nil && f.Unclaimed() {
 		if ignored := f.beside("worker", "result", "code", "since", "until", "text"); len(ignored) > 0 { // more would be meant than somebody thinks
@@ -239,7 +239,7 @@ func askAll(l *look, verb string, sentences ...string) (will intent, jobs []oper
 	count := countOf(len(jobs), "job")
 	if more {
 		count = "more than " + comma(mostAtOnce) + " jobs"
-		sentences = append(sentences, "The newest "+comma(mostAtOnce)+" of them are meant: do it again for the others.")
+		sentences = append(sentences, "The newest "+comma(mostAtOnce)+" of them are chosen: do it again for the others.")
 	}
 	return intent{Title: verb + " " + count, Will: sentences, Jobs: shown, More: len(jobs) - len(shown)}, jobs, nil
 }

@@ -101,7 +101,7 @@ func (l *look) jobsThen(q history.AtQuery, worker string) (*operator.Journals, i
 		j.Sources = slices.DeleteFunc(j.Sources, func(s operator.Source) bool { return s.Worker() != worker })
 	}
 	if l.at.After(l.now) {
-		l.note(badQuery("%s is in the future: this is how it stands now", screen.Clean(l.Query("at"))))
+		l.note(badQuery("%s is in the future: this is the state now", screen.Clean(l.Query("at"))))
 	}
 	if q.UnderWay { // where the history begins later, it tells of then
 		q.At = history.Behind(l.at)

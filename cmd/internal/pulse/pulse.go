@@ -113,10 +113,10 @@ func (p *Pulse) look(now time.Time) {
 		l.look(now)
 		switch after := l.isStill(); {
 		case after && !before:
-			p.config.Logger.Error("a loop stands still: its present piece of work does not end",
+			p.config.Logger.Error("a loop hangs: its present step does not end",
 				"loop", l.name, "for", now.Sub(l.since).Round(time.Millisecond))
 		case before && !after:
-			p.config.Logger.Warn("a loop that stood still goes on", "loop", l.name)
+			p.config.Logger.Warn("a loop that hung goes on", "loop", l.name)
 		}
 	}
 	pings := p.pings

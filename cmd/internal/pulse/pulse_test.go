@@ -94,8 +94,8 @@ func TestStandstillIsTold(t *testing.T) {
 		if still := p.Still(); len(still) > 0 {
 			t.Errorf("still: %v", still)
 		}
-		want := `level=ERROR msg="a loop stands still: its present piece of work does not end" loop=turns for=8s
-level=WARN msg="a loop that stood still goes on" loop=turns
+		want := `level=ERROR msg="a loop hangs: its present step does not end" loop=turns for=8s
+level=WARN msg="a loop that hung goes on" loop=turns
 `
 		check.Equal(t, log.String(), want, "it said")
 		if all != 16 || bad != 8 {

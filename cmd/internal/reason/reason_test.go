@@ -120,7 +120,7 @@ func TestTheTableCannotBeRead(t *testing.T) {
 	}
 	a.Jobs[0].Here = &here{Phase: "in doubt", Since: at("10:02:00")}
 	got = Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a})
-	want = "job 5 was claimed by node-1 at 10:02, perhaps: the table has not told yet whether that was committed, because it can't be read since 11:00"
+	want = "job 5 was claimed by node-1 at 10:02, perhaps: it is not known yet whether that was committed, because it can't be read since 11:00"
 	check.Equal(t, got.Sentence, want)
 	got = Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, of("node-2", waits(busy))})
 	if got.Reason != InDoubt { // what a worker has in its hands comes first
@@ -226,7 +226,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		}},
 		{Recurring, "recurs every 5m, next run 12:04 (in 4m)", []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "every 5m", In: "Europe/Berlin", RunAt: soon}, nil))}},
 		{Delayed, "is delayed until 2026-11-22 14:32 (in 2d2h)", []Answer{of("node-1", delayed(idle, rowPlan{RunAt: soon + 50*3600 + 28*60 + 59}, nil))}},
-		{Recurring, "recurs daily 02:30, and is not planned yet: the next claim does that, for 2026-11-21 02:30 (in 14h30m)", []Answer{
+		{Recurring, "recurs daily 02:30, and is not planned yet: the next claim plans it, for 2026-11-21 02:30 (in 14h30m)", []Answer{
 			of("node-1", delayed(idle, rowPlan{Schedule: "daily 02:30", In: "UTC", Next: night, Due: true}, nil)),
 		}},
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 (it was due at 11:58): it was missed", []Answer{
@@ -239,7 +239,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 UTC (in 14h30m); planned anew at 11:40 on node-1 by 10.0.0.5: its schedule goes on", []Answer{
 			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), By: "10.0.0.5:7", WasDue: journal.PausedAt, Reason: "its schedule goes on"})),
 		}},
-		{BadSchedule, "is delayed, and is ignored by the next claim: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: before, Due: true}, nil))}},
+		{BadSchedule, "is delayed, and the next claim ignores it: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: before, Due: true}, nil))}},
 		{BadSchedule, "recurs dayly, next run 12:04 (in 4m); then it is ignored: " + bad, []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "dayly", Bad: bad, RunAt: soon}, nil))}},
 
 		{Next, "is due since 11:58, and is the next of its target mail, and node-1 is about to claim it", []Answer{of("node-1", delayed(looks, rowPlan{RunAt: before, Due: true}, nil))}},
@@ -273,7 +273,7 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Failed, "failed with exit code 65 at 10:02, after 3s; with exit code 65 it is not tried again", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(65), Plan: &rowPlan{Attempts: 1, MaxAttempts: 5}}, nil)),
 		}},
-		{Failed, "failed with exit code 3 at 10:02, after 3s; it has been tried 5 times, which is all it has", []Answer{
+		{Failed, "failed with exit code 3 at 10:02, after 3s; it was tried 5 times, as often as allowed", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(3), Plan: &rowPlan{Attempts: 5, MaxAttempts: 5}}, nil)),
 		}},
 		{Ignored, "was ignored at 10:02 on node-1, and does not run: " + bad, []Answer{

@@ -91,7 +91,7 @@ func (v *view) here(t teller, s *api.JobStanding) *Verdict {
 		if t.Table != "" {
 			away = ", because it can't be read" + v.away(t)
 		}
-		return say(InDoubt, "%s, perhaps: the table has not told yet whether that was committed%s", claimed, away)
+		return say(InDoubt, "%s, perhaps: it is not known yet whether that was committed%s", claimed, away)
 	}
 	return say(Claimed, "%s; there it is %q", claimed, s.Phase)
 }
@@ -229,7 +229,7 @@ func (v *view) underWay() *Verdict {
 	}
 	for _, a := range v.silent {
 		if jobexec.IsWorkerIDOf(mark, a.Name) {
-			text := "%s; it was claimed by %s, to go by the worker id in its token (%s), which does not answer"
+			text := "%s; by the worker id in its token it was claimed by %s (%s), which does not answer"
 			return say(Silent, text, is, a.Name, v.row.Owner).by(teller{Answer: a})
 		}
 	}
@@ -256,7 +256,7 @@ func (v *view) unclaimed(is string) *Verdict {
 		}
 	}
 	if len(older) > 0 {
-		return say(Nobody, "%s, %s; perhaps %s has, which can't tell", is, bears, namesOf(older))
+		return say(Nobody, "%s, %s; perhaps %s has, which does not report it", is, bears, namesOf(older))
 	}
 	return say(Nobody, "%s, %s: it was left by something else, such as the original jobd", is, bears)
 }
@@ -355,7 +355,7 @@ func (v *view) ended() *Verdict {
 	switch p := v.row.Plan; {
 	case p == nil || p.MaxAttempts <= 1:
 	case p.Attempts >= p.MaxAttempts:
-		verdict.add("; it has been tried %d times, which is all it has", p.Attempts)
+		verdict.add("; it was tried %d times, as often as allowed", p.Attempts)
 	case verdict.Reason == Failed && v.row.Code != nil && *v.row.Code == exDataErr:
 		verdict.add("; with exit code %d it is not tried again", exDataErr)
 	}
@@ -403,13 +403,13 @@ func (v *view) delayed(p *api.RowPlan) *Verdict {
 	var verdict *Verdict
 	switch {
 	case p.Bad != "" && (p.RunAt == 0 || p.Due):
-		return say(BadSchedule, "is delayed, and is ignored by the next claim: %s%s", cut(p.Bad), v.nobodyServes())
+		return say(BadSchedule, "is delayed, and the next claim ignores it: %s%s", cut(p.Bad), v.nobodyServes())
 	case p.Due && (p.RunAt != 0 || elapsed(p.Schedule)):
 		due := v.claimable() // it waits as others do
 		due.Sentence = fmt.Sprintf("is due%s%s, and %s", v.since(p.RunAt*1000), attempt, strings.TrimPrefix(due.Sentence, "waits, and "))
 		return due
 	case p.RunAt == 0:
-		verdict = say(Recurring, "%s, and is not planned yet: the next claim does that", v.recurs(p))
+		verdict = say(Recurring, "%s, and is not planned yet: the next claim plans it", v.recurs(p))
 		if p.Next > 0 {
 			verdict.add(", for %s", v.comes(p.Next))
 		}

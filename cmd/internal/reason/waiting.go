@@ -90,7 +90,7 @@ func (v *view) untoldText() (text string) {
 			what = "perhaps serves it"
 		}
 		if a.cannotTell() {
-			why = "can't tell"
+			why = "does not say"
 		}
 		text += fmt.Sprintf("; %s %s, and %s", a.Name, what, why)
 	}
@@ -130,7 +130,7 @@ func (v *view) open(who []teller) *Verdict {
 		if first.Interval > 0 {
 			unasked = fmt.Sprintf("every %s by itself", lengthy(time.Duration(first.Interval)*time.Millisecond))
 		}
-		verdict = say(Unseen, "waits, and no worker looks for it: %s has room for target %s, and looks again when it is told "+
+		verdict = say(Unseen, "waits, and no worker looks for it: %s has room for target %s, and looks again when poked "+
 			"(jobctl poll, or poke of a master), and %s%s", who[0].Name, target, unasked, behind("; before it wait ", ahead))
 	case ahead != "":
 		verdict = say(Waiting, "waits behind %s of its target %s", ahead, target)
@@ -175,7 +175,7 @@ func (v *view) ahead() string {
 			return screen.Count(a.Rows, "job")
 		}
 	}
-	return "the others (the table did not tell how many)"
+	return "the others (the table did not say how many)"
 }
 
 // paused says that a target is paused, since when and by whom.

@@ -85,7 +85,7 @@ func (s *Service) Look(ctx context.Context) (done func(), err error) {
 	case s.looking <- struct{}{}:
 		return func() { <-s.looking }, nil
 	case <-ctx.Done():
-		return nil, jobnet.Refusal("too many look at rows at once: try again").With(jobnet.CodeLimit)
+		return nil, jobnet.Refusal("too many requests look at rows at once: try again").With(jobnet.CodeLimit)
 	}
 }
 

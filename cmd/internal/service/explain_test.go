@@ -273,7 +273,7 @@ func TestOutputComesFromWhoeverHasIt(t *testing.T) {
 		return jobexec.JobOutput{}, true, errors.New("it stands still")
 	}
 	_, err := newService(&stub{output: silent}).Output(t.Context(), asked("x"), api.OutputQuery{Job: 5})
-	if err == nil || err.Error() != "job 5 runs, but its output can't be told: it stands still" {
+	if err == nil || err.Error() != "job 5 runs, but its output can't be shown: it stands still" {
 		t.Errorf("of a runner that stands still: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func (s *Service) Output(ctx context.Context, caller Call, q api.OutputQuery) (a
 	now, found, err := s.Worker.Output(ctx, jobexec.Glance{Job: int64(q.Job), Attempt: q.Attempt, From: from, Most: q.Most})
 	switch {
 	case err != nil:
-		return answer, jobnet.Refusef("job %d runs, but its output can't be told: %v", q.Job, err)
+		return answer, jobnet.Refusef("job %d runs, but its output can't be shown: %v", q.Job, err)
 	case found && !now.Started:
 		answer.Attempt, answer.State = now.Attempt, api.OutputClaimed
 		return answer, nil

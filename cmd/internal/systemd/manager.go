@@ -57,7 +57,7 @@ func Find(log *slog.Logger) *Manager {
 	}
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("the watchdog time of systemd can't be read; it gets no signs of life", "error", err)
+		log.Warn("the watchdog time of systemd can't be read; it gets no watchdog pings", "error", err)
 	}
 	if m.watchdog = max(0, watchdog); m.watchdog > 0 && m.watchdog < shortest { // beyond all time it is as good as none
 		log.Warn("WatchdogSec is so short that the daemon would seem to hang on a busy host; make it longer",

@@ -53,7 +53,7 @@ func (m *Manager) tell(phase, status string, moment ...string) {
 	err := send(strings.Join(lines, "\n"), wait)
 	m.owed = err != nil
 	if err != nil {
-		m.deaf.Do(func() { m.log.Warn("systemd can't be told how this daemon stands", "error", err) })
+		m.deaf.Do(func() { m.log.Warn("systemd can't be told this daemon's state", "error", err) })
 	}
 }
 

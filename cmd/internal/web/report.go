@@ -38,7 +38,7 @@ type Routes struct {
 func Loops(of *pulse.Pulse) func() []api.NotReady {
 	return func() (why []api.NotReady) {
 		for _, still := range of.Still() {
-			why = append(why, api.NotReady{What: "loop " + still.Loop, Why: "its present piece of work does not end", Since: still.Since})
+			why = append(why, api.NotReady{What: "loop " + still.Loop, Why: "its present step does not end", Since: still.Since})
 		}
 		return why
 	}
@@ -55,7 +55,7 @@ func (f *front) report(reasons func() []api.NotReady, word string) http.HandlerF
 			code = http.StatusServiceUnavailable
 		}
 		if !ok && !f.mayWatch(request) {
-			found = []api.NotReady{{What: "why", Why: "told to clients of this host, or with the scope status and all targets"}}
+			found = []api.NotReady{{What: "why", Why: "shown to clients of this host, or with the scope status and all targets"}}
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		if wantsJSON(request) {

@@ -240,7 +240,7 @@ func threeWorkers() *fake {
 		{From: from(3, "mail", "print"), Err: errors.New("no answer within 5s")},
 		{From: from(4, "fax"), Value: old},
 	}
-	f.running.Errors = map[string]string{"node-4": "it can't tell, because it is an older jobd, or the original: unknown request 'running'"}
+	f.running.Errors = map[string]string{"node-4": "it can't report this, because it is an older jobd, or the original: unknown request 'running'"}
 	f.running.Total = 1200
 	for i := range 60 {
 		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", RunningJob: api.RunningJob{

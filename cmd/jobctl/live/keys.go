@@ -36,7 +36,7 @@ func (m *model) helpLines() []line {
 		"",
 		"RUNNING: slots in use, of all. WAITING: rows of the table, counted up to 10000",
 		"every 5 s. OLDEST: how long the first waits.",
-		"EMPTY IN: at the pace of the last minute. ?: what a worker can't tell.",
+		"EMPTY IN: at the pace of the last minute. ?: not known.",
 	}
 	lines := []line{{m.both("jobctl top: keys", m.clock(m.now)), bold}}
 	for _, text := range texts {

@@ -55,7 +55,7 @@ func (m *model) troubles() (lines []line) {
 		}
 	}
 	if m.waiting.err != nil && m.fleet.err == nil {
-		add(odd, "what waits can't be told: %v", m.waiting.err)
+		add(odd, "the waiting rows are not known: %v", m.waiting.err)
 	}
 	for _, err := range m.waiting.answer.Silent {
 		add(odd, "what waits: %v", err)

@@ -102,7 +102,7 @@ func (j *job) end() (reaped bool) {
 	j.reaped = true
 	j.closePidfd()
 	if err != nil && j.turn != nil {
-		j.done = journal.Done{Result: wire.ResultLost, Reason: "nobody can tell how it ended: its parent, which was told, is gone"}
+		j.done = journal.Done{Result: wire.ResultLost, Reason: "its exit code is not known: only its parent had it, and is gone"}
 	} else if err != nil {
 		j.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
 	} else {

@@ -84,7 +84,7 @@ func (p *pool) renew(reason string) {
 	for _, k := range p.processes {
 		k.due = reason
 	}
-	p.killBooting("the launcher is another one by now")
+	p.killBooting("the launcher was replaced")
 	p.soon()
 }
 
@@ -96,8 +96,8 @@ func (p *pool) soon() { p.delay, p.next, p.dirty = 0, 0, true }
 // comes back has a new one.
 func (p *pool) remove() {
 	p.removed, p.wanted, p.dirty = true, 0, true
-	p.refuseAll("the runner keeps no processes for target "+p.def.Target+" any more", wire.Short)
-	p.killBooting("nobody wants it any more")
+	p.refuseAll("the runner keeps no pool for target "+p.def.Target+" any more", wire.Short)
+	p.killBooting("its target was removed")
 }
 
 // refuseAll refuses what waits for a process.

@@ -107,7 +107,7 @@ func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 		must.Do(t, unix.Kill(pid, unix.SIGKILL))
 		done := b.done(1)
 		check.Equal(t, done.Result, "ok", "done %+v", done)
-		b.noted("before it had read the request")
+		b.noted("before it read the request")
 		if ran, err := os.ReadFile(once + "/jobs"); string(ran) != "1\n" {
 			t.Errorf("it ran %q: %v", ran, err)
 		}
@@ -133,11 +133,11 @@ func TestWhatWasReadAndNotAnsweredIsUnknown(t *testing.T) {
 			b.pools(p)
 			b.run(1, "DO=true")
 			done := b.run(2, "DO=true")
-			if done.Result != wire.ResultLost || !strings.Contains(done.Reason, "before it said that it was started") {
+			if done.Result != wire.ResultLost || !strings.Contains(done.Reason, "before it said started") {
 				t.Errorf("done %+v", done)
 			}
 			// That we had to kill its process is said, and why: nobody looks for the one who sent SIGKILL.
-			const why = ` was asked for the job, and had to be killed before it said that it was started: it wrote "exit 2 0" to descriptor 4, where started 2 or refused 2 is expected`
+			const why = ` was asked for the job, and had to be killed before it said started: it wrote "exit 2 0" to descriptor 4, where started 2 or refused 2 is expected`
 			if name == "refused by an end" && (!strings.HasPrefix(done.Reason, "process ") || !strings.Contains(done.Reason, why)) {
 				t.Errorf("done %+v", done)
 			}
@@ -228,7 +228,7 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 			t.Errorf("the next one is started after %s", time.Duration(delay))
 		}
 	})
-	b.noted("a process for target mail gets ready, but does no job: it ended with exit code 7 before it had done any job; it wrote: no such function")
+	b.noted("a process for target mail gets ready, but runs no job: it ended with exit code 7 before it had run any job; it wrote: no such function")
 	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
 	for job := int64(101); job <= 110; job++ {
 		b.start(job)

@@ -72,13 +72,13 @@ func TestHygiene(t *testing.T) {
 			note: "to descriptor 4, where exit 1 CODE is expected",
 		},
 		"says nothing when its job has ended": {
-			mode: "fork", do: "1", result: "ok", note: "has ended, and it has not said so within 2s",
+			mode: "fork", do: "1", result: "ok", note: "has ended, and it has not reported that within 2s",
 			change: func(p *wire.Pool) {
 				p.Argv[2] = strings.Replace(forkLoop, "waitpid($pid, 0);", `sleep 300 if $id == 1; waitpid($pid, 0);`, 1)
 			},
 		},
 		"says started for the process that it has forked": {
-			mode: "fork", do: "1", result: wire.ResultLost, note: "and that is for the process that it has forked to say",
+			mode: "fork", do: "1", result: wire.ResultLost, note: "and only the process that it has forked may say that",
 			change: func(p *wire.Pool) {
 				p.Argv[2] = strings.Replace(forkLoop, "my $pid = fork();", `if ($id == 1) { my $gone = fork(); exit 0 if !$gone; waitpid($gone, 0); print $out "started 1 $gone\n"; next }
   my $pid = fork();`, 1)

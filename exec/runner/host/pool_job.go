@@ -70,7 +70,7 @@ func (k *poolProcess) refuses(a answer) {
 func (k *poolProcess) begins(a answer) {
 	j, p, started, pidfd := k.turn, k.pool, k.started, -1
 	if k.mode == "fork" {
-		wrong := "that is for the process that it has forked to say"
+		wrong := "only the process that it has forked may say that"
 		if a.number == a.writer {
 			started.Pid = a.number
 			started.StartTime, pidfd, wrong = k.childOf(a.number)
@@ -102,7 +102,7 @@ func (k *poolProcess) ends(a answer) {
 	if k.mode == "fork" {
 		status = syscall.WaitStatus(a.number)
 		if !status.Exited() && !status.Signaled() {
-			k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, which is no exit status", a.line))
+			k.unfit(fmt.Sprintf("it wrote %.100q to descriptor 4, which is not an exit status", a.line))
 			return
 		}
 	}
@@ -201,7 +201,7 @@ func (k *poolProcess) goneBooting(_ *job, how string) {
 	}
 	k.readAway(true)
 	if how == "with exit code 0" {
-		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
+		how += " before it said ready: it must stay, and wait for jobs on descriptor 3"
 	}
 	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+wrote(k.said()))
 }
@@ -234,7 +234,7 @@ func (k *poolProcess) isUseless(how, said string) {
 				other.quit()
 			}
 		}
-		k.pool.fails(k, "gets ready, but does no job", k.reasons("it ended "+how+" before it had done any job")+said)
+		k.pool.fails(k, "gets ready, but runs no job", k.reasons("it ended "+how+" before it had run any job")+said)
 	}
 }
 
@@ -248,16 +248,16 @@ func (k *poolProcess) goneAsked(j *job, how string) {
 		for _, of := range []*capture{&j.stdout, &j.stderr} {
 			of.closed = true
 		}
-		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it had read the request; another process gets the job", k.name(), how))
+		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it read the request; another process gets the job", k.name(), how))
 		if k.pool.removed {
 			ps.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
 		} else {
 			k.pool.waiting = slices.Insert(k.pool.waiting, 0, j)
 		}
 	} else {
-		why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)
+		why := fmt.Sprintf("%s was asked for the job, and ended %s before it said started", k.name(), how)
 		if k.why != "" {
-			why = fmt.Sprintf("%s was asked for the job, and had to be killed before it said that it was started: %s", k.name(), k.why)
+			why = fmt.Sprintf("%s was asked for the job, and had to be killed before it said started: %s", k.name(), k.why)
 		}
 		k.give(j)
 		if k.mode == "fork" {
@@ -279,7 +279,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
 		ps.lose(j, why)
 		return
 	}
-	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("a child that process %d forked for the job, and that had not said started, is killed: %v", k.started.Pid, left))
+	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("killed the child that process %d had forked for the job, which had not said started: %v", k.started.Pid, left))
 	go func() {
 		for _, pid := range left {
 			awaitEnd(pid)
@@ -289,7 +289,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
 	}()
 }
 
-// lose ends a job of which nobody can tell how it ended.
+// lose ends a job of which its outcome is unknown.
 func (ps *pools) lose(j *job, why string) {
 	j.done = journal.Done{Result: wire.ResultLost, Reason: why}
 	j.turn.pool.dirty = true

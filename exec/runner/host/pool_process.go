@@ -87,7 +87,7 @@ func init() { // the functions use the table
 			busy: {
 				ended,
 				map[string]func(*poolProcess, answer){over: (*poolProcess).ends},
-				"the process of its job has ended, and it has not said so within %s", gone,
+				"the process that it forked for the job has ended, and it has not reported that within %s", gone,
 			},
 			leaving: {expects: "nothing", gone: (*poolProcess).goneLeaving},
 		}

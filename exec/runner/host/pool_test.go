@@ -36,7 +36,7 @@ func TestAPoolThatDoesNotGetReady(t *testing.T) {
 		"it says something else":      {[]string{"/bin/sh", "-c", "echo hello >&4; exec sleep 300"}, `it wrote "hello" to descriptor 4, where ready is expected`},
 		"it says more than it may":    {[]string{"/bin/sh", "-c", "yes | tr -d '\\n' >&4"}, `to descriptor 4, where ready is expected`},
 		"it says ready twice":         {[]string{"/bin/sh", "-c", `printf 'ready\nready\n' >&4; exec sleep 300`}, `it wrote "ready" to descriptor 4, where`},
-		"it says ready without a end": {[]string{"/bin/sh", "-c", "printf ready >&4; exit 0"}, "it ended with exit code 0 before it said ready: it is to stay"},
+		"it says ready without a end": {[]string{"/bin/sh", "-c", "printf ready >&4; exit 0"}, "it ended with exit code 0 before it said ready: it must stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

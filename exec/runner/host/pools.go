@@ -192,7 +192,7 @@ func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 	}
 	k.enter(booting, cmp.Or(p.def.BootTimeout, ps.times.boot))
 	if p.removed || k.version != p.version {
-		k.kill("it is not wanted any more")
+		k.kill("it was replaced, or its target removed")
 	}
 }
 
@@ -279,7 +279,7 @@ func (ps *pools) start(target string, j *job) {
 		p := ps.find(target)
 		switch {
 		case p == nil:
-			ps.reactor.watcher.refused(j, "the runner keeps no processes for target "+target, wire.Short)
+			ps.reactor.watcher.refused(j, "the runner keeps no pool for target "+target, wire.Short)
 		case p.unready != "":
 			ps.reactor.watcher.refused(j, p.unready, wire.Program)
 		default:

@@ -179,7 +179,7 @@ func admit(conn *net.UnixConn) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("refused: nobody can tell who holds the journal's lock: %w", err)
+		return fmt.Errorf("refused: the holder of the journal's lock is not known: %w", err)
 	}
 	for line := range strings.Lines(string(locks)) { // 7: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF
 		f := strings.Fields(line)

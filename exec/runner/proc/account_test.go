@@ -117,8 +117,8 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 		dir:            "it is a folder",
 		at("orphan"):   `it names an interpreter that can't be executed: "/none": no such file or directory`,
 		at("windows"):  `it names an interpreter that can't be executed: "/bin/sh\r": no such file or directory`,
-		at("text"):     "exec format error: it begins with no #! that tells what is to run it, as in #!/bin/sh",
-		at("nameless"): "exec format error: it begins with no #! that tells what is to run it, as in #!/bin/sh",
+		at("text"):     "exec format error: it has no #! line that names its interpreter, as in #!/bin/sh",
+		at("nameless"): "exec format error: it has no #! line that names its interpreter, as in #!/bin/sh",
 	} {
 		got := ""
 		if err := Check(dir, path); err != nil {

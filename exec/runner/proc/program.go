@@ -72,7 +72,7 @@ func checkHead(path string) error {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
 	if !script || len(words) == 0 {
-		return fmt.Errorf("%w: it begins with no #! that tells what is to run it, as in #!/bin/sh", unix.ENOEXEC)
+		return fmt.Errorf("%w: it has no #! line that names its interpreter, as in #!/bin/sh", unix.ENOEXEC)
 	}
 	if _, err := os.Stat(words[0]); err != nil && filepath.IsAbs(words[0]) { // %q shows the end of a line as in Windows
 		return fmt.Errorf("it names an interpreter that can't be executed: %q: %w", words[0], cause(err))

@@ -142,8 +142,8 @@ func (m *Message) CheckHello() error {
 	return nil
 }
 
-var errOtherVersion = errors.New("worker and runner are of versions that don't understand each other: " +
-	"start the version of jobd again that ran before until its jobs have ended, then upgrade")
+var errOtherVersion = errors.New("worker and runner have incompatible versions: " +
+	"start the former version of jobd again until its jobs have ended, then upgrade")
 
 // lengthBytes is how many bytes a message's length takes.
 const lengthBytes = 4

@@ -82,15 +82,15 @@ func (n *Needed) needs() []Need {
 	list := []Need{
 		{Name: "id", Classes: Number, lost: "it says which job a row is"},
 		{Name: "target", Classes: Text | Words | Bytes, warns: true, lost: "names are compared with it as numbers"},
-		{Name: "time_created", Classes: Number | Text | Stamp, warns: true, lost: "it is read as unknown: how long jobs wait is not told, and a job that got an old id again is not known as new"},
+		{Name: "time_created", Classes: Number | Text | Stamp, warns: true, lost: "it counts as unknown: waiting times are not known, and a reused id is not noticed"},
 		{Name: "time_started", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
 		{Name: "time_finished", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
-		{Name: "status", Classes: status, Words: store.Statuses(n.Uses), lost: "rows that get that are refused, and in a text rows that read as none of them are never run"},
-		{Name: "result", Classes: Words | Text, Words: []string{"ok", "fail"}, lost: "rows that get that are refused"},
+		{Name: "status", Classes: status, Words: store.Statuses(n.Uses), lost: "updates to these are refused, and rows with any other text are never run"},
+		{Name: "result", Classes: Words | Text, Words: []string{"ok", "fail"}, lost: "updates to these are refused"},
 		{Name: "return_code", Classes: Number | Text, most: 255, Length: 3, null: always, warns: true, lost: "codes that do not fit are left out, and a job that a signal ended gets 255"},
 		{Name: n.Owner, Classes: Text, Length: store.TokenLength, lost: tokens},
-		{Name: "stdout", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "output is cut there, and not at max_output_buffer, or left out"},
-		{Name: "stderr", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "output is cut there, and not at max_output_buffer, or left out"},
+		{Name: "stdout", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "longer output, below max_output_buffer, is cut or left out"},
+		{Name: "stderr", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "longer output, below max_output_buffer, is cut or left out"},
 	}
 	if !strings.EqualFold(n.Owner, store.SigColumn) {
 		list = append(list,

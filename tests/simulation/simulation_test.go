@@ -98,10 +98,10 @@ func (w *world) left() int {
 	return w.server.left
 }
 
-// behind tells whether the table does not show all that a journal has.
+// behind tells whether the table does not show all that a journal has, or a claim has no end yet.
 func (w *world) behind() bool {
 	return slices.ContainsFunc(w.all, func(m *machine) (behind bool) {
-		m.history.View(func(s *journal.State) { behind = m.history.position < s.Seq })
+		m.history.View(func(s *journal.State) { behind = m.history.position < s.Seq || len(s.Jobs) > 0 })
 		return behind
 	})
 }

@@ -389,7 +389,7 @@ type consent struct{ dry, yes bool }
 
 // flags registers its flags; before says when they count.
 func (c *consent) flags(to *cmd, before string) {
-	to.FlagSet.BoolVar(&c.dry, "dry-run", false, before+"only tell what would be done")
+	to.FlagSet.BoolVar(&c.dry, "dry-run", false, before+"only show what would be done")
 	to.FlagSet.BoolVar(&c.yes, "yes", false, before+"do not ask")
 }
 

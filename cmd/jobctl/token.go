@@ -105,6 +105,6 @@ func (p *program) tokenCheck() *cmd {
 		}
 		return nil
 	})
-	c.FlagSet.StringVar(&file, "file", "", "the principals_file, judged as the daemon does: use its account, as in sudo -u jobd")
+	c.FlagSet.StringVar(&file, "file", "", "the principals_file to look into; run this as the account of the daemon, as in sudo -u jobd")
 	return c
 }

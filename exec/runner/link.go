@@ -114,7 +114,7 @@ func (l *link) close(patience time.Duration) {
 	select {
 	case <-l.lost:
 	case <-late.C:
-		l.of.config.Logger.Warn("the runner does not answer: it goes on, and the worker's next start asks it",
+		l.of.config.Logger.Warn("the runner does not answer: its jobs go on, and the worker's next start asks it again",
 			"jobs", jobs)
 		l.conn.Close()
 		<-l.lost

@@ -149,10 +149,10 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 		}, []string{"not a report of jobd", "older version"}},
 		"another program": {func(t *testing.T, r restartable) {
 			r.install(t, "#!/bin/sh\necho hello\n")
-		}, []string{"it is no jobd"}},
+		}, []string{"it is not jobd"}},
 		"the master": {func(t *testing.T, r restartable) {
 			replace(t, r.binary, harness.Program(t, "jobd-master"))
-		}, []string{"it is no jobd"}},
+		}, []string{"it is not jobd"}},
 		"a script without its interpreter": {func(t *testing.T, r restartable) {
 			r.install(t, "#!/nowhere/sh\necho hello\n")
 		}, []string{"not restarted", "no such file or directory"}},

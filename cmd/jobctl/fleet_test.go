@@ -133,7 +133,7 @@ no job of target hook can be started since 10:00:05: the service can't be
     reached: refused
 no job of target sms can be started since 10:00:05: exit code 1\x1b[31m
 `
-	if got.code != 0 || !strings.Contains(got.out, table) || strings.Contains(got.out, "nothing is claimed for target") || strings.Contains(got.out, "launcher: nothing") {
+	if got.code != 0 || !strings.Contains(got.out, table) || strings.Contains(got.out, "nothing is claimed for target") || strings.Contains(got.out, "launcher: no fault") {
 		t.Errorf("exit code %d, stdout:\n%s\nwant in it:\n%s", got.code, got.out, table)
 	}
 }

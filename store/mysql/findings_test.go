@@ -57,7 +57,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{"time_started too small a number", replaced(started, "`time_started` mediumint NOT NULL DEFAULT 5"), nil, row, fault, "column time_started (mediumint", "time_started", "5"},
 		{"time_started too small a decimal", replaced(started, "`time_started` decimal(9,2) NOT NULL DEFAULT 5"), nil, row, fault, "column time_started (decimal(9,2))", "time_started", "5"},
 		{"time_started a float", replaced(started, "`time_started` float NOT NULL DEFAULT 0"), nil, row, fault, "column time_started (float) must be a whole number", "time_started", "0"},
-		{"time_created a DATETIME", replaced("`time_created` int(10) UNSIGNED NOT NULL", "`time_created` datetime NOT NULL"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', FROM_UNIXTIME(1700000000))", warning, "it is read as unknown", "time_created former_time_created", "0 2023-11-14 22:13:20"},
+		{"time_created a DATETIME", replaced("`time_created` int(10) UNSIGNED NOT NULL", "`time_created` datetime NOT NULL"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', FROM_UNIXTIME(1700000000))", warning, "it counts as unknown", "time_created former_time_created", "0 2023-11-14 22:13:20"},
 		{"status lacks a word", replaced(",'ignored'", "", "'manual'", "'it''s','manual'"), nil, row, fault, "must hold ignored", "status", "waiting"},
 		{"status a text", replaced(words, "varchar(20)"), nil, row, fault, "must be an ENUM of waiting, manual, accepted, running, done, ignored", "status", "waiting"},
 		{"result lacks a word", replaced("enum('ok','fail')", "enum('ok')"), nil, row, fault, "must hold fail", "result", "-"},

@@ -496,7 +496,7 @@ kill -KILL $$`)
 	g.db.AwaitDone(t, 2)
 	g.must(os.WriteFile(g.at("pids/go"), nil, 0o644))
 	g.db.AwaitDone(t, 1)
-	worker.AwaitSaid(t, fmt.Sprintf("is killed: [%d]", forked))
+	worker.AwaitSaid(t, fmt.Sprintf("which had not said started: [%d]", forked))
 	for _, pid := range bystanders {
 		if err := unix.Kill(pid, 0); err != nil {
 			t.Errorf("the other process %d is gone: %v", pid, err)

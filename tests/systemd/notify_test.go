@@ -177,7 +177,7 @@ func TestALoopThatHangs(t *testing.T) {
 			if code := aborted(t, worker, m); code != -1 {
 				t.Errorf("it ended with code %d, want a signal: %s", code, worker.Output())
 			}
-			if out := worker.Output(); !strings.Contains(out, "goroutine ") || !strings.Contains(out, "loop stands still") || !strings.Contains(out, loop) {
+			if out := worker.Output(); !strings.Contains(out, "goroutine ") || !strings.Contains(out, "a loop hangs") || !strings.Contains(out, loop) {
 				t.Errorf("what hung is not to be seen in what it wrote: %s", out)
 			}
 			harness.Disarm(t, settings["journal_dir"])
@@ -356,7 +356,7 @@ func TestAMastersLoopThatHangs(t *testing.T) {
 			if code := aborted(t, master, m); code != -1 {
 				t.Errorf("it ended with code %d, want a signal: %s", code, master.Output())
 			}
-			if out := master.Output(); !strings.Contains(out, "goroutine ") || !strings.Contains(out, "loop stands still") || !strings.Contains(out, "loop="+loop) {
+			if out := master.Output(); !strings.Contains(out, "goroutine ") || !strings.Contains(out, "a loop hangs") || !strings.Contains(out, "loop="+loop) {
 				t.Errorf("what hung is not to be seen in what it wrote: %s", out)
 			}
 			next = len(m.messages(0))

@@ -162,14 +162,14 @@ func TestExpressBehindNginx(t *testing.T) {
 			t.Fatalf("it ended as %s", got)
 		}
 	}
-	if got := shown(a.run(a.reach(front.url("/jobs/waits/{id}")))); !strings.Contains(got, "HTTP/1.1 504 Gateway Time-out: the service behind it may have had the request: nobody can tell") {
+	if got := shown(a.run(a.reach(front.url("/jobs/waits/{id}")))); !strings.Contains(got, "HTTP/1.1 504 Gateway Time-out: the service behind it may have had the request: its outcome is unknown") {
 		t.Errorf("what nginx does not wait for ended as %s", got)
 	}
-	if got := shown(a.run(a.reach(front.url("/jobs/dies/{id}")))); !strings.Contains(got, "HTTP/1.1 502 Bad Gateway: the service behind it may have had the request: nobody can tell") {
+	if got := shown(a.run(a.reach(front.url("/jobs/dies/{id}")))); !strings.Contains(got, "HTTP/1.1 502 Bad Gateway: the service behind it may have had the request: its outcome is unknown") {
 		t.Errorf("what died behind nginx ended as %s", got)
 	}
 	app.stop()
-	if got := shown(a.run(service)); !strings.Contains(got, "HTTP/1.1 502 Bad Gateway: the service behind it may have had the request: nobody can tell") {
+	if got := shown(a.run(service)); !strings.Contains(got, "HTTP/1.1 502 Bad Gateway: the service behind it may have had the request: its outcome is unknown") {
 		t.Errorf("with nobody behind nginx it ended as %s", got)
 	}
 	front.stop()

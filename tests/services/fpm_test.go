@@ -260,7 +260,7 @@ echo "job {$_SERVER['HTTP_JOBD_ID']} of {$_SERVER['HTTP_JOBD_TARGET']}";
 		}
 	}
 	slow := nginxWith(t, "location / {\n"+strings.Replace(lines, "timeout 1h;", "timeout 300ms;", 1)+"\n}\n")
-	if got := shown(a.run(a.reach(slow.url("/jobs/waits/{id}")))); !strings.Contains(got, "HTTP/1.1 504 Gateway Time-out: the service behind it may have had the request: nobody can tell") {
+	if got := shown(a.run(a.reach(slow.url("/jobs/waits/{id}")))); !strings.Contains(got, "HTTP/1.1 504 Gateway Time-out: the service behind it may have had the request: its outcome is unknown") {
 		t.Errorf("what nginx does not wait for ended as %s", got)
 	}
 }

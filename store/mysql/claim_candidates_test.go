@@ -177,6 +177,30 @@ func TestNothingGoesOnBehindRowsThatStillWait(t *testing.T) {
 	}
 }
 
+// Regression: of the lists that begin anywhere among the first rows, nearly none had the first one of all, which
+// waited for long while others behind it went.
+func TestListsHaveTheFirstRowAsOftenAsOthers(t *testing.T) {
+	t.Parallel()
+	const aside, limit, lists = 200, 32, 100_000
+	var seen [aside]int // how many lists have the row of that place
+	for range lists {
+		first := mysql.PlaceOf(aside, limit)
+		if first < 0 || first > aside {
+			t.Fatalf("a list begins behind %d of at most %d rows", first, aside)
+		}
+		for at := first; at < min(first+limit, aside); at++ {
+			seen[at]++
+		}
+	}
+	const least = lists * limit / (aside + limit)
+	for at, n := range seen {
+		if n < least*9/10 {
+			t.Errorf("row %d is in %d lists, want about %d at least", at, n, least)
+		}
+	}
+	check.Equal(t, mysql.PlaceOf(0, limit), 0, "alone, a list begins behind")
+}
+
 // A list is read in the order of the index, and its rows are locked by their key: neither meets another row.
 func TestCandidatesAreReadByTheirIndexes(t *testing.T) {
 	t.Parallel()

@@ -48,3 +48,6 @@ func (t *Table) Candidates(target string, room int, ids []int64) (list, lock str
 	}
 	return found.Candidates(target, nil, room, 0).Query, found.Choose(rule.Ask{Target: target, Room: room, IDs: ids}, nil)[0].Query
 }
+
+// PlaceOf is behind how many of the first rows a list of candidates begins.
+var PlaceOf = placeOf

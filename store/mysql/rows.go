@@ -176,6 +176,10 @@ func (one *ask) elsewhere() {
 	one.IDs, one.list, one.aside = nil, nil, min(max(2*one.aside, one.Room), mostAside)
 }
 
+// placeOf is behind how many of the first rows a list of so many begins. The very first row is in as many lists as
+// any other, at least: none is passed by for ever.
+func placeOf(aside, limit int) int { return max(0, rand.IntN(aside+limit)-limit+1) }
+
 // lockCandidates begins a transaction, in which it locks and reads rows of targets that wait or are due. It
 // looks for waiting ones among the candidates of their targets, where it has some; if there are too few, it
 // reads once more from the front.
@@ -211,7 +215,8 @@ func (t *Table) list(ctx context.Context, conn *sql.Conn, found *layout, asks []
 		}
 		if one.list == nil {
 			one.read = t.candidates.clock()
-			query := found.Candidates(one.Target, except, min(listClaims*one.Room, rule.IDsLimit), rand.IntN(one.aside+1))
+			limit := min(listClaims*one.Room, rule.IDsLimit)
+			query := found.Candidates(one.Target, except, limit, placeOf(one.aside, limit))
 			err := rule.Each(ctx, conn, query.Query, query.Args, func(scan func(...any) error) error {
 				var id int64
 				err := scan(&id)

@@ -32,16 +32,13 @@ func TestALauncherReadsTheWorkload(t *testing.T) {
 		"short": "a word", "empty": "", "with a NUL": "a\x00b'; \"$0\"\n", "long": strings.Repeat("abcdefg\n", 1<<17),
 	} {
 		client.asked(t, 8, 7, "upper", "", workload) // JOB_CREATED to SUBMIT_JOB
-		result := must.Get(client.wanted(13, 28))(t)
-		for result.kind == 28 { // it was seen before it ended
-			result = must.Get(client.wanted(13, 28))(t)
-		}
+		result := must.Get(client.ended(13))(t)
 		if want := strings.ToUpper(workload); result.arguments[1] != want {
 			t.Errorf("%s: %d bytes, not %d: %.100q", name, len(result.arguments[1]), len(want), result.arguments[1])
 		}
 	}
 	client.asked(t, 8, 7, "refused", "", "why")
-	must.Get(client.wanted(14))(t) // WORK_FAIL
+	must.Get(client.ended(14))(t) // WORK_FAIL
 	db := must.Get(sql.Open("sqlite", "file:"+table+"?_pragma=busy_timeout(10000)"))(t)
 	defer db.Close()
 	must.Get(db.ExecContext(t.Context(), "INSERT INTO jobs (id, target, time_created, status) VALUES (1000, 'upper', 1, 'waiting')"))(t)

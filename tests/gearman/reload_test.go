@@ -43,7 +43,7 @@ func TestAReloadLosesNoFunction(t *testing.T) {
 	reload(settings.With(plain, harness.Settings{"[targets] other": "1"}))
 	work(3)
 	client.asked(t, 8, 7, "tr", "", "abc")
-	must.Get(client.wanted(13))(t)
+	must.Get(client.ended(13))(t)
 	reload(settings.With(harness.Settings{"[targets] rev": "5"})) // which ends tr: no worker can do it
 	second := dial(t, addr)
 	must.Do(t, second.send(1, "rev"))

@@ -133,3 +133,14 @@ func (l *link) wanted(any ...kind) (packet, error) {
 	}
 	return p, err
 }
+
+// ended gives the packet that ends a launcher's job, which is of this kind. What a job wrote is told four times a
+// second while it runs, so on a busy host WORK_DATA and WORK_WARNING may come first.
+func (l *link) ended(k kind) (packet, error) {
+	for {
+		p, err := l.wanted(k, 28, 29)
+		if err != nil || p.kind == k {
+			return p, err
+		}
+	}
+}

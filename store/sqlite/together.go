@@ -140,7 +140,7 @@ func (t *Table) lead() {
 
 // in does a part in a transaction; failed is the part itself, where it fails.
 func (p *part) in(tx *sql.Tx, commit *bool) (failed *part, err error) {
-	wanted, err := p.work(p.ctx, tx)
+	wanted, err := p.work(context.WithoutCancel(p.ctx), tx)
 	*commit = *commit || wanted
 	if err != nil {
 		return p, err

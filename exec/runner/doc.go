@@ -30,7 +30,7 @@
 //   - The connection is lost while somebody looks at a job's output: nothing is told, and the next
 //     look goes to the runner again.
 //   - A start has a limit: the runner sees to that, and goes on when the worker is killed. Where
-//     the runner is killed, and the process is adopted, the worker does (stray.go), by what it was
+//     the runner is killed, and the process is adopted, the worker does (process.go), by what it was
 //     asked for, or, started again, by the journal. Killed before SIGTERM, the next start sends it,
 //     as soon as it adopts the process. Killed between SIGTERM and SIGKILL, it begins with SIGTERM
 //     again, since nobody knows whether the job had one, and what the job has left of its time.
@@ -54,7 +54,7 @@
 //   - A job that is to have another account is started only by a runner that says that it may change to it.
 //     One that was there before the worker had the right is left as one of another build.
 //   - A job stops a process of its account that is about to execute its program, so that the runner hangs:
-//     the worker has it go on (guard.go). Where there is no worker the next one does.
+//     the worker has it go on (connector.go). Where there is no worker the next one does.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,4 +132,117 @@ func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
 		}
 	}
 	return used
+}
+
+// Forget implements jobexec.Keeper.
+func (r *Remote) Forget(job int64, token string, attempt int) {
+	r.connecting.Lock() // a runner that is being connected has it, too
+	defer r.connecting.Unlock()
+	r.newest().forget(wire.ID{Job: job, Token: token, Attempt: attempt})
+}
+
+// Adopt implements jobexec.Runner.
+func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Process, bool) {
+	p := newProcess(claimOf(&of))
+	p.since.Store(beganAt(&of, started))
+	p.begin(started, nil)
+	if !p.outlive(r) {
+		return nil, false
+	}
+	return p, true
+}
+
+// beganAt is the uptime at which a start began that a former worker has asked for. Where its process
+// was there before, that was when it was announced, as far as the clock was not set since.
+func beganAt(of *jobexec.Spec, process journal.Started) int64 {
+	if !of.Mode.Shares() || of.Since.IsZero() {
+		return began(process)
+	}
+	now := proc.Uptime()
+	return min(max(now-int64(time.Since(of.Since)), began(process)), now)
+}
+
+// Written implements jobexec.Watcher. What a job has written whose runner is gone went with that.
+func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (w jobexec.Written, err error) {
+	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
+	if l := r.newest(); l.has(id) {
+		m, err := l.ask(ctx, wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
+		if err == nil {
+			return jobexec.Written{jobexec.Part(m.Peek.Parts[0]), jobexec.Part(m.Peek.Parts[1])}, nil
+		}
+		if !errors.Is(err, errLost) {
+			return w, err
+		}
+	}
+	for i, from := range g.From {
+		w[i].At = max(from, 0)
+	}
+	return w, nil
+}
+
+// has tells whether the runner has a job that is not known to have ended.
+func (l *link) has(id wire.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.processes[id] != nil
+}
+
+// Standing is how the worker stands with its runner.
+type Standing struct {
+	PID   int       // the runner's; 0: it is not known, or there is none
+	Since time.Time // when the connection was made, or lost, or since when nobody answers on it
+	Err   error     // why there is none, or that nobody answers; nil: there is one
+	Links uint64    // connections that were made so far
+}
+
+// misses notes why there is no runner. Callers must hold r.mu.
+func (r *Remote) misses(err error) error {
+	if r.missed.Err == nil {
+		r.missed.Since = time.Now()
+	}
+	r.missed.Err = err
+	return err
+}
+
+// answerPatience is how long a runner may take to answer a start; it does so within milliseconds.
+const answerPatience = 10 * time.Second
+
+// Standing tells whether the runner is connected, and answers. It does not wait for it.
+func (r *Remote) Standing() Standing { return r.standing(time.Now()) }
+
+func (r *Remote) standing(now time.Time) Standing {
+	r.mu.Lock()
+	l, is := r.link, r.missed
+	is.Links = r.links
+	r.mu.Unlock()
+	switch {
+	case is.Err != nil || l == nil:
+	case !l.alive():
+		is.Since, is.Err = l.end.Since, l.end.Err
+	default:
+		is.PID, is.Since = l.pid, l.since
+		if since := l.unanswered(); !since.IsZero() && now.Sub(since) >= answerPatience {
+			is.Since, is.Err = since, errStandsStill
+		}
+	}
+	return is
+}
+
+// errStandsStill is about a runner that is connected and does nothing.
+var errStandsStill = errors.New("the runner does not answer a request to start a job: it is stopped, or hangs")
+
+// unanswered is when the oldest of the starts was asked for that the runner has not answered; zero:
+// it has answered all.
+func (l *link) unanswered() (since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.processes {
+		if p.asked.IsZero() || p.exited || jobexec.IsClosed(p.begun) {
+			continue
+		}
+		if since.IsZero() || p.asked.Before(since) {
+			since = p.asked
+		}
+	}
+	return since
 }

@@ -48,7 +48,7 @@
 //   - A follower of a job has no state here but the time of its last question. Killed, a follower or
 //     a worker leaves 64 KiB of output, which go with the next that is written, or the job.
 //   - A job that may run for so long only is ended by the runner, whether there is a worker or not
-//     (alarms.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
+//     (job.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
 //     between the two, or after SIGKILL, the runner takes along what it knew of that: the worker that
 //     adopts the process counts from its start again, and sends both, each at its time. A job that
 //     had a SIGTERM may so get another. Killed after the job's end, before the outcome was told: that

@@ -4,7 +4,7 @@
 //
 // The two ends may be of different builds: a worker that was upgraded talks to the runner that the one
 // before left, until that has nothing any more, and the other way round. So the bytes are those of
-// commit 853d0e5 (words.go).
+// commit 853d0e5 (message.go).
 //
 // # The crash argument
 //

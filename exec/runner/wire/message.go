@@ -2,10 +2,18 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"net"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
 	"jobd/journal"
@@ -39,7 +47,7 @@ import (
 // whichever worker is connected.
 //
 // A message is its length, four bytes with the lowest first, and its body: the kind, then the
-// fields in the order of codec.go. The output stands behind the message of an end: stdout, then
+// fields in the order of connection.go. The output stands behind the message of an end: stdout, then
 // stderr, as they are, so that no copy of a large one is made on the way.
 
 // ResultLost is the result of an outcome that nobody can tell: the job was started, or may have been.
@@ -230,4 +238,224 @@ type Note struct {
 	Pid    int        `json:"pid,omitempty"`
 	Job    int64      `json:"job,omitempty"`
 	Text   string     `json:"text"`
+}
+
+// The bytes of a hello are those of commit 853d0e5 and before, so that a running upgrade from it, and the
+// way back, find each other: a word is sent as an entry in the list of jobs, with the id 0, which no
+// job has, and the word in its boot id. "elapsed" stands where the runner's hello has the instance. All but the last word say
+// what both sides understand; a runner answers with those that the worker has said.
+//
+// "build" names the program's file. A runner of another build is used until it has no jobs, and left
+// then. Behind this word a runner names its process.
+const (
+	wordElapsed = "elapsed"
+	wordClasses = "classes"
+	wordPeeks   = "peeks"
+	wordTokens  = "tokens"
+	wordPools   = "pools"
+	wordBuild   = "build "
+	wordPID     = "pid "
+
+	wordUsage = "usage" // what jobs used stands behind the token of their ends
+
+	// A runner says it that may start processes of other accounts.
+	wordAccounts = "accounts"
+)
+
+func word(text string) Job { return Job{Started: journal.Started{BootID: text}} }
+
+// build names the file that this process executes.
+var build = wordBuild + fileOf("/proc/self/exe")
+
+// fileOf names a file, whoever touches it: an upgrade puts another file in its place, and no file gets
+// the number of one that a process executes.
+func fileOf(path string) string {
+	var file unix.Stat_t
+	_ = unix.Stat(path, &file) // without it all are alike
+	return fmt.Sprintf("%d.%d", file.Dev, file.Ino)
+}
+
+// WorkerHello is how a worker of this version begins.
+func WorkerHello() Message {
+	return Message{
+		Kind: Hello, Version: Version, Instance: wordElapsed,
+		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(wordUsage), word(wordAccounts), word(build)},
+	}
+}
+
+// RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
+// that sent this one.
+func (m *Message) RunnerWords() (words []Job) {
+	for _, text := range []string{wordPeeks, wordTokens, wordPools, wordAccounts} {
+		if m.says(text) && (text != wordAccounts || len(proc.MissingCapabilities()) == 0) {
+			words = append(words, word(text))
+		}
+	}
+	if slices.ContainsFunc(m.Jobs, func(j Job) bool { return j.IsWord() && strings.HasPrefix(j.Started.BootID, wordBuild) }) {
+		words = append(words, word(build), word(fmt.Sprint(wordPID, os.Getpid())))
+	}
+	return words
+}
+
+// IsWord tells that an entry in the list of jobs stands for a word.
+func (j *Job) IsWord() bool { return j.ID == ID{} }
+
+func (m *Message) says(text string) bool { return slices.Contains(m.Jobs, word(text)) }
+
+// PID is the process of the runner that sent this hello; 0 where it does not say.
+func (m *Message) PID() (pid int) {
+	for _, j := range m.Jobs {
+		if text, ok := strings.CutPrefix(j.Started.BootID, wordPID); ok && j.IsWord() {
+			pid, _ = strconv.Atoi(text)
+		}
+	}
+	return pid
+}
+
+// TakesAccounts tells whether the runner that sent this hello may start processes of other accounts.
+func (m *Message) TakesAccounts() bool { return m.says(wordAccounts) }
+
+// TakesUsage tells whether the worker that sent this hello understands what jobs used.
+func (m *Message) TakesUsage() bool { return m.says(wordUsage) }
+
+// IsOfThisBuild tells whether the side that sent this hello executes the same file.
+func (m *Message) IsOfThisBuild() bool { return m.says(build) }
+
+// What the two sides share in the journal's folder, which is the runner's working folder.
+const (
+	// SocketFile is the socket on which the runner listens.
+	SocketFile = "runner.sock"
+	// EndedFile lists the instances of the runners that ended in order, one a line: with nothing
+	// left of what they were asked to start. One that is not listed was killed, or the machine was.
+	EndedFile = "runner.ended"
+)
+
+// SocketDescriptor is the descriptor at which a new runner finds its socket.
+const SocketDescriptor = 3
+
+// LockFile is the journal's lock, which a worker holds as long as it lives.
+const LockFile = "lock"
+
+// NameOf names a runner: text is its alone, the rest is which process it is.
+func NameOf(text string, pid int, startTime uint64) string {
+	return fmt.Sprintf("%s.%d.%d", text, pid, startTime)
+}
+
+// ProcessOf is which process a runner is, by its name. It fails for names that builds before 1.1.0 gave.
+func ProcessOf(name string) (pid int, startTime uint64, ok bool) {
+	if fields := strings.Split(name, "."); len(fields) == 3 {
+		pid, _ = strconv.Atoi(fields[1])
+		startTime, _ = strconv.ParseUint(fields[2], 10, 64)
+	}
+	return pid, startTime, pid > 0
+}
+
+// Peer is the process at the other end of a connection, as the kernel names it: the one that has
+// connected, or the one that listens. It fails where that is of another user. The folder and the
+// socket's mode keep those out, too.
+func Peer(conn *net.UnixConn) (pid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("check peer: %w", err)
+	}
+	var peer *unix.Ucred
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) {
+		peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, fmt.Errorf("check peer: %w", err)
+	}
+	if peerErr != nil {
+		return 0, fmt.Errorf("check peer: %w", peerErr)
+	}
+	if int(peer.Uid) != os.Geteuid() {
+		return 0, fmt.Errorf("refused: the peer, process %d, is of user %d", peer.Pid, peer.Uid)
+	}
+	return int(peer.Pid), nil
+}
+
+// Limit is for how long a process may run.
+type Limit struct {
+	Timeout time.Duration // then its group gets SIGTERM; 0: there is no limit
+	Kill    time.Duration // how much later it gets SIGKILL
+}
+
+// deadline is the variable by which a job is told when it gets SIGTERM, in seconds since 1970.
+const deadline = "JOBD_DEADLINE="
+
+// Vars gives the variables of a job that begins now. It may have waited since they were made.
+func (l Limit) Vars(vars []string, now time.Time) []string {
+	i := slices.IndexFunc(vars, func(v string) bool { return strings.HasPrefix(v, deadline) })
+	if i < 0 || l.Timeout <= 0 {
+		return vars
+	}
+	vars = slices.Clone(vars)
+	vars[i] = deadline + strconv.FormatInt(now.Add(l.Timeout).Unix(), 10)
+	return vars
+}
+
+// Overrun is what was done to a process that has run for longer than it may. The runner decides by
+// it, and, for a process whose runner can't, the worker. The zero value is that of a process that
+// has no limit.
+type Overrun struct {
+	limit Limit
+	due   int64 // the uptime at which the next signal is sent; never: none is
+	sent  int   // how many steps were taken: SIGTERM, SIGKILL
+}
+
+// never is an uptime that does not come.
+const never = math.MaxInt64
+
+// From gives the limit of a process that was started at an uptime.
+func (l Limit) From(started int64) Overrun {
+	if l.Timeout <= 0 {
+		return Overrun{}
+	}
+	return Overrun{limit: l, due: later(started, l.Timeout)}
+}
+
+// later is an uptime and a time behind it, which may be longer than any clock lasts.
+func later(at int64, by time.Duration) int64 {
+	if int64(by) > never-at {
+		return never
+	}
+	return at + int64(by)
+}
+
+// Due is the uptime at which the runner sends the next signal, if it ever does.
+func (o *Overrun) Due() (at int64, ever bool) {
+	return o.due, o.limit.Timeout > 0 && o.due != never
+}
+
+// Next gives the signals to send now. A process that is stopped must go on to act on a SIGTERM. The
+// time until SIGKILL counts from here: a job whose SIGTERM was late, because the host or the runner
+// stood still, has no less of it.
+func (o *Overrun) Next(now int64) []unix.Signal {
+	if o.sent++; o.sent == 1 {
+		o.due = later(now, o.limit.Kill)
+		return []unix.Signal{unix.SIGTERM, unix.SIGCONT}
+	}
+	o.due = never
+	return []unix.Signal{unix.SIGKILL}
+}
+
+// Happened tells whether the process got a signal because of its limit.
+func (o *Overrun) Happened() bool { return o.sent > 0 }
+
+// Mark makes an outcome that of a process which got a signal because of its limit: a failure,
+// whatever its exit code.
+func (o *Overrun) Mark(done *journal.Done) {
+	if !o.Happened() {
+		return
+	}
+	done.Result = "fail"
+	done.Timeout = int64((o.limit.Timeout-1)/time.Second) + 1
+	note := fmt.Sprintf("ended after its timeout of %s, with SIGTERM", o.limit.Timeout)
+	if o.sent > 1 {
+		note += fmt.Sprintf(" and, %s later, SIGKILL", o.limit.Kill)
+	}
+	if done.Note != "" {
+		note += "; " + done.Note
+	}
+	done.Note = note
 }

@@ -84,7 +84,7 @@ var errNoTargets = errors.New("no targets are served")
 
 // connect gives a link that runs until leave is called, which must be.
 func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), err error) {
-	dialling, cancel := context.WithTimeout(ctx, a.config.ReconnectTimeout)
+	dialling, cancel := context.WithTimeout(ctx, max(a.config.ReconnectTimeout, time.Second)) // a busy host needs its time
 	defer cancel()
 	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
 		Handlers:       a.config.Handlers,

@@ -32,12 +32,12 @@ func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 		if done := b.done(1); done.Signal != "SIGTERM" || done.Timeout != 1 || done.Note != "ended after its timeout of 200ms, with SIGTERM" {
 			t.Errorf("done %+v", done)
 		}
-		b.limited(2, wire.Limit{Timeout: 200 * time.Millisecond, Kill: 200 * time.Millisecond},
+		b.limited(2, wire.Limit{Timeout: 2 * time.Second, Kill: 200 * time.Millisecond}, // it ignores SIGTERM by then
 			work(mode, "trap '' TERM; sleep 300 & while :; do wait; done", `$SIG{TERM} = "IGNORE"; sleep 300 while 1`))
-		if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 1 || !strings.HasSuffix(done.Note, "SIGKILL") {
+		if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 2 || !strings.HasSuffix(done.Note, "SIGKILL") {
 			t.Errorf("done %+v", done)
 		}
-		b.limited(3, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
+		b.limited(3, wire.Limit{Timeout: 2 * time.Second, Kill: time.Hour}, // it has joined the group by then
 			work(mode, "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 20'", "select(undef, undef, undef, 0.1); setpgrp(0, getpgrp(getppid())) or die; sleep 20"))
 		if done := b.done(3); done.Signal != "SIGTERM" {
 			t.Errorf("it had joined another group: done %+v", done)

@@ -3,6 +3,7 @@ package gearman
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,56 @@ func TestUniqueIDOfAJobWhoseRowIsLocked(t *testing.T) {
 	p.send(gearman.SubmitJobBg, "f", "u", "1")
 	for _, want := range []gearman.Kind{gearman.Error, gearman.JobCreated, gearman.JobCreated} {
 		p.want(want)
+	}
+}
+
+// A claim in the same transaction fails, and so that is undone, and the submission made once more: its client is told
+// of one job, and hears of its end once.
+func TestATransactionIsMadeOnceMore(t *testing.T) {
+	t.Parallel()
+	w, address := start(t, nil)
+	w.held = true
+	w.front.Table.Confirm(must.Get(w.front.Table.Server(t.Context()))(t))
+	runner, p := able(t, address, "f"), connect(t, address)
+	other := must.Get(w.db.Conn(t.Context()))(t)
+	defer other.Close()
+	jobs := 0
+	together := func(wait time.Duration) bool {
+		jobs++
+		must.Get(other.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
+		p.send(gearman.SubmitJob, "f", "", "1")
+		<-time.After(wait) // it waits for that transaction, and the claim for its own
+		found := make(chan int, 1)
+		go func() {
+			n := 0
+			_ = w.front.Table.Claim(t.Context(), map[string]int{"f": 100}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+				n = len(rows)
+				return nil, errors.New("the journal's disk is full")
+			})
+			found <- n
+		}()
+		<-time.After(wait)
+		must.Get(other.ExecContext(t.Context(), "ROLLBACK"))(t)
+		p.want(gearman.JobCreated)
+		return <-found == jobs
+	}
+	for wait := 50 * time.Millisecond; !together(wait); wait *= 2 { // the host was too busy
+	}
+	w.mu.Lock()
+	w.held = false
+	w.mu.Unlock()
+	w.run()
+	for range jobs {
+		handle, _, _ := strings.Cut(runner.grab(), "\x00")
+		runner.send(gearman.WorkComplete, handle, "done")
+		p.want(gearman.WorkComplete, handle, "done")
+	}
+	p.synced()
+	in := w.front.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.jobs)+len(in.waits)+len(in.memory)+len(in.leaving)+in.kept > 0 {
+		t.Errorf("left behind: jobs %v, clients %d, workloads %d of %d bytes, cancelled %v", in.jobs, len(in.waits), len(in.memory), in.kept, in.leaving)
 	}
 }
 

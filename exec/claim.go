@@ -120,7 +120,9 @@ func (w *Worker) takeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.follow(w.board.LookDue(now))
-	w.follow(w.board.GiveBackLate(now))
+	if w.Prefetch < 0 {
+		w.follow(w.board.GiveBackLate(now, w.outage.Away || IsClosed(w.Mirror.Away())))
+	}
 	w.rests(func(rest *board.Backoff, polls *target) {
 		if rest.Passed(now) && polls != nil {
 			polls.polls++

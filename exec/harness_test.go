@@ -44,7 +44,7 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 // build makes a worker, as a new process would.
 func (f *fixture) build(change func(*jobexec.Config)) {
 	c := jobexec.Config{
-		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1, MaxAttempts: 2,
+		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: 2, MaxAttempts: 2,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
 		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, Watcher: f.runner, Disk: f.disk,
 		Pools: &pools{}, Requester: newRequester(), Observer: unobserved{},

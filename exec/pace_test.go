@@ -4,9 +4,12 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/storetest/check"
 	"jobd/store/storetest/must"
 )
 
@@ -72,22 +75,61 @@ func (c *countedEnds) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	return c.Recorder.Append(drafts...)
 }
 
-// What was claimed ahead of jobs that then take long is given back, so that another worker can run it.
+// What was claimed ahead of jobs that then take long is given back, all of it, so that another worker can run
+// it; and nothing more is claimed ahead of such jobs.
 func TestWhatWasClaimedAheadIsGivenBack(t *testing.T) {
 	t.Parallel()
 	tab := newTable()
 	for id := range int64(2000) {
 		tab.insert(waiting(id+1, "a"))
 	}
-	f := newFixture(t, tab, nil)
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Prefetch = -1 })
 	f.start()
 	ahead := func() int { return f.worker.Status().Targets["a"].Prefetched }
 	for ahead() <= 2 {
 		f.next().exit(0)
 	}
-	f.next()
+	one := f.next()
 	f.next() // these two run for long
-	f.until("one a slot is left", func(jobexec.Status) bool { return ahead() == 2 })
-	f.wait("the others are released", func(s *journal.State) bool { return len(s.Jobs) == 4 })
+	f.wait("all others are released", func(s *journal.State) bool { return len(s.Jobs) == 2 })
+	one.exit(0)
+	f.next()
+	f.until("a slot has another job, and none waits for one", func(s jobexec.Status) bool { return s.Targets["a"].Running == 2 })
+	if n := ahead(); n != 0 {
+		t.Errorf("%d jobs are claimed ahead of long ones", n)
+	}
 	f.stop() // nothing more starts when these two end
+}
+
+// Without the table nobody else could run what is given back: it waits here, and is started if so configured.
+func TestNothingIsGivenBackWhileTheTableIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable()
+		for id := range int64(100) {
+			tab.insert(waiting(id+1, "a"))
+		}
+		f := newFixture(t, tab, func(c *jobexec.Config) { c.Prefetch, c.LaunchOffline = -1, true })
+		f.start()
+		ahead := func() int { return f.worker.Status().Targets["a"].Prefetched }
+		one, _ := f.next(), f.next()
+		for ahead() < 2 {
+			one.exit(0)
+			one = f.next()
+			synctest.Wait()
+		}
+		f.mirror.setAway(true)
+		time.Sleep(time.Minute)
+		check.Equal(t, ahead(), 2, "jobs that wait while the table is away")
+		one.exit(0)
+		f.next()
+		f.mirror.setAway(false)
+		f.worker.PollAll()
+		time.Sleep(999 * time.Millisecond)
+		check.Equal(t, ahead(), 1, "jobs that wait when it is back")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		check.Equal(t, ahead(), 0, "jobs that wait a second later")
+		f.stop() // nothing more starts when the others end
+	})
 }

@@ -241,7 +241,7 @@ func (f *fixture) explain(id int64, what string, holds func(jobexec.Explanation)
 // A worker tells of its jobs where they stand, and of its targets what they could do.
 func TestAWorkerExplains(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), waiting(3, "b")), nil)
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), waiting(3, "b")), func(c *jobexec.Config) { c.Prefetch = 1 })
 	f.start()
 	first := f.next()
 	begun := f.explain(1, "it runs", func(e jobexec.Explanation) bool {
@@ -257,7 +257,7 @@ func TestAWorkerExplains(t *testing.T) {
 		t.Errorf("not ours: %+v", e)
 	}
 	stands := f.worker.ExplainTargets([]string{"a", "b", "x"})
-	if a := stands["a"]; len(stands) != 2 || a.Room != 4 || a.Kind != "" || a.Paused || a.Concurrency != 2 {
+	if a := stands["a"]; len(stands) != 2 || a.Room != 3 || a.Kind != "" || a.Paused || a.Concurrency != 2 {
 		t.Errorf("%+v", stands)
 	}
 	if b := stands["b"]; b.Room != 0 || b.Running != 1 || b.Prefetched != 1 {

@@ -32,7 +32,7 @@ type Config struct {
 	SkipMissed    bool                 // a scheduled run that was missed is not made up for
 	MaxOutput     int                  // bytes kept of stdout and of stderr, each
 	FetchLimit    int                  // most rows in one claim; 0: no limit
-	Prefetch      int                  // jobs claimed beyond the free slots; negative: one a slot
+	Prefetch      int                  // jobs claimed beyond the free slots; negative: as the pace of a target allows
 	PollInterval  time.Duration        // ± a fifth; 0: the worker polls only when asked
 	LaunchOffline bool                 // start claimed jobs while the database is away
 	Requeue       bool                 // start jobs of unknown outcome again, instead of failing them

@@ -170,7 +170,7 @@ const onePerSlot = -1
 func (c *jobsConfig) register(set *conf.Set) {
 	set.Group("Jobs")
 	set.Add("max_output_buffer", "1MiB", "how much is kept of a job's stdout, and of its stderr, up to 1GiB each; the rest is cut and marked", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
-	set.Add("prefetch", "1 per slot", "how many jobs of a target are claimed beyond its free slots; 0: none. Unless set, also as many as end in 0.1 s", c.decodePrefetch)
+	set.Add("prefetch", "1 per slot", "how many jobs of a target are claimed beyond its free slots; 0: none. Unless set, only where jobs take 0.25 s or less, then also as many as end in 0.1 s", c.decodePrefetch)
 	set.Add("poll_interval", "30", "how often the worker looks for rows without a poke, give or take a fifth. 0: only when asked, at the start, when a master is reached and after an outage", conf.Duration(&c.pollInterval, 0))
 	set.Group("Trouble")
 	set.Add("launch_offline", "wait", "while the database is away: `wait` with starts, or `run` claimed jobs on the journal alone", conf.Either(&c.launchOffline, "wait", "run"))

@@ -43,14 +43,29 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 	for target, t := range w.b.targets {
 		t.Claimed(room[target] <= 0, w.now)
 		t.pace.ahead = rapid.IntRange(0, 5).Draw(w.T, "jobs ahead")
+		t.pace.takes = rapid.SampledFrom([]time.Duration{0, shortTime, shortTime, lateTime}).Draw(w.T, "jobs take")
 	}
 	return w.decided(&w.claim, c, drafts)
 }
 
-// giveBackLate has a moment pass, and jobs given back that were not reached.
-func (w *world) giveBackLate() bool {
+// giveBackLate has a moment pass, and jobs given back that were not reached. None is while the table is away.
+// Else those that the worker has seen waiting a moment before all leave, and it claims nothing ahead then.
+func (w *world) giveBackLate(away *rapid.Generator[bool]) bool {
 	w.now = w.now.Add(lateTime)
-	w.after(w.b.GiveBackLate(w.now))
+	isAway, seen, leaving := away.Draw(w.T, "the table is away"), make(map[*Target]bool), make(map[*Target]int)
+	for _, t := range w.b.targets {
+		seen[t], leaving[t] = !t.pace.waits.IsZero() && slices.ContainsFunc(t.queue, ahead), t.in[Leaving]
+	}
+	w.after(w.b.GiveBackLate(w.now, isAway))
+	for _, t := range w.b.targets {
+		gone := t.in[Leaving] > leaving[t]
+		if gone != (seen[t] && !isAway) || gone && slices.ContainsFunc(t.queue, ahead) {
+			w.Fatalf("target %s: %d jobs leave, %d before, and %d wait; seen %t, away %t", t.name, t.in[Leaving], leaving[t], len(t.queue), seen[t], isAway)
+		}
+		if free := max(t.concurrency-t.active, 0); gone && t.Room(-1) > free {
+			w.Fatalf("target %s: behind that there is room for %d, in %d free slots", t.name, t.Room(-1), free)
+		}
+	}
 	return true
 }
 

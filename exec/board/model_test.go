@@ -69,7 +69,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return w.endLook(rapid.SampledFrom([]error{nil, errors.New("no such file")}))
 		}),
 		"launcher": able(func() bool { w.after(w.b.SetTiming(w.config.Timing)); return true }),
-		"late":     able(w.giveBackLate),
+		"late":     able(func() bool { return w.giveBackLate(rapid.Bool()) }),
 		"pause":    able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
 		"unable":   able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
 		"executor": able(func() bool { w.setExecutor(executors.Draw(w.T, "executor")); return true }),

@@ -45,15 +45,15 @@ func (t *Target) Unstarted() int {
 // idle tells whether a job that came now would have a slot at once.
 func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
 
-// Room is how many jobs to claim now: as many as there are free slots, and prefetch more (negative:
-// one a slot, or what the target gets through in aheadTime). To claim in batches the prefetched ones
-// are replenished when half of them are gone, not one by one.
+// Room is how many jobs to claim now: as many as there are free slots, and prefetch more (negative: as
+// the target's pace allows). To claim in batches the prefetched ones are replenished when half of them
+// are gone, not one by one.
 func (t *Target) Room(prefetch int) int {
 	if !t.Open() || t.behind() {
 		return 0
 	}
 	if prefetch < 0 {
-		prefetch = max(t.concurrency, t.pace.ahead)
+		prefetch = t.prefetch()
 	}
 	if t.starter.why != "" && t.idle() {
 		return 1 // the trial
@@ -369,6 +369,9 @@ func (j *Job) countStart(now time.Time) {
 // countEnd counts how a job has ended. One that somebody has cancelled is no failure of its target's.
 func (j *Job) countEnd(fine bool, now time.Time) {
 	j.target.ended++
+	if !j.began.IsZero() {
+		j.target.pace.took(now.Sub(j.began))
+	}
 	r := j.target.rated(now)
 	r.Ended++
 	if !fine {

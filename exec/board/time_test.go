@@ -1,6 +1,7 @@
 package board
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -208,8 +209,8 @@ func TestRatesLookBackAMinute(t *testing.T) {
 	}
 }
 
-// Claims take what a target gets through in a tenth of a second, while there is no end of rows; one a
-// slot at least, and no more than twice as much as before.
+// Claims take what a target gets through in a tenth of a second, while its jobs are short and there is no
+// end of rows; one a slot at least, and no more than twice as much as before.
 func TestClaimsFollowWhatATargetGetsThrough(t *testing.T) {
 	t.Parallel()
 	type claim struct {
@@ -220,9 +221,9 @@ func TestClaimsFollowWhatATargetGetsThrough(t *testing.T) {
 	}
 	for name, claims := range map[string][]claim{
 		"the first one":              {{ahead: 2}},
-		"long jobs":                  {{ahead: 2}, {after: time.Minute, ended: 4, ahead: 2}},
+		"a pause":                    {{ahead: 2}, {after: time.Minute, ended: 4, ahead: 2}},
 		"short jobs":                 {{ahead: 2}, {after: 20 * time.Millisecond, ended: 4, ahead: 4}, {after: 20 * time.Millisecond, ended: 4, ahead: 8}, {after: 50 * time.Millisecond, ended: 5, ahead: 10}},
-		"jobs that are long by now":  {{ahead: 2}, {after: time.Millisecond, ended: 4, ahead: 4}, {after: time.Second, ended: 20, ahead: 2}},
+		"jobs that are longer now":   {{ahead: 2}, {after: time.Millisecond, ended: 4, ahead: 4}, {after: time.Second, ended: 20, ahead: 2}},
 		"the end of the rows":        {{ahead: 2}, {after: time.Millisecond, ended: 4, ahead: 4}, {after: time.Millisecond, ended: 4, short: true, ahead: 2}},
 		"behind the end of the rows": {{short: true, ahead: 2}, {after: time.Millisecond, ended: 4, ahead: 2}, {after: time.Millisecond, ended: 4, ahead: 4}},
 		"no time has passed":         {{ahead: 2}, {ended: 4, ahead: 2}},
@@ -231,34 +232,108 @@ func TestClaimsFollowWhatATargetGetsThrough(t *testing.T) {
 		for i, c := range claims {
 			now = now.Add(c.after)
 			target.ended += c.ended
+			target.pace.takes = shortTime
 			target.Claimed(!c.short, now)
 			check.Equal(t, target.Room(-1), 2+c.ahead, "%s: behind claim %d there is room for", name, i+1)
+			target.pace.takes = shortTime + 1
+			check.Equal(t, target.Room(-1), 2, "%s: behind claim %d, where jobs are long, there is room for", name, i+1)
 			check.Equal(t, target.Room(3), 2+3, "%s: behind claim %d there is room for", name, i+1)
 		}
 	}
 }
 
-// What was claimed ahead and is not reached is given back behind a second: all but one job a slot, and
-// but those that a client wants run here, or that were started before.
+// Regression: rows waited behind jobs of ten seconds while the slots of other workers were free. What is
+// claimed ahead depends on how long jobs have their slots; nothing is before that is known, and once rows
+// were not reached nothing is until jobs are short again.
+func TestNothingIsClaimedAheadOfLongJobs(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	always := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+	about := func(d time.Duration) func() time.Duration {
+		return func() time.Duration { return time.Duration(random.ExpFloat64() * float64(d)) }
+	}
+	type stretch struct {
+		jobs   int
+		take   func() time.Duration
+		most   int  // times that a claim ahead begins, in this stretch
+		before int  // such jobs; the first claim ahead comes not before
+		by     int  // and by then at the latest; 0: there is none
+		late   bool // behind it rows are not reached
+	}
+	for name, stretches := range map[string][]stretch{
+		"long":                       {{jobs: 10_000, take: always(10 * time.Second)}},
+		"long on average":            {{jobs: 10_000, take: about(10 * time.Second)}},
+		"a second":                   {{jobs: 10_000, take: about(time.Second), most: 2}},
+		"short":                      {{jobs: 100, take: always(5 * time.Millisecond), most: 1, before: 5, by: 15}},
+		"short on average":           {{jobs: 10_000, take: about(50 * time.Millisecond), most: 1, before: 5, by: 20}},
+		"long by now":                {{jobs: 100, take: always(time.Millisecond), most: 1, by: 15, late: true}, {jobs: 10_000, take: about(10 * time.Second)}},
+		"short again":                {{jobs: 100, take: always(time.Minute)}, {jobs: 100, take: always(time.Millisecond), most: 1, before: 30, by: 50}},
+		"short, and one by chance":   {{jobs: 100, take: always(time.Millisecond), most: 1, by: 15}, {jobs: 1, take: always(time.Minute)}, {jobs: 100, take: always(time.Millisecond), most: 1, before: 20, by: 50}},
+		"short behind those of late": {{jobs: 100, take: always(time.Millisecond), most: 1, by: 15, late: true}, {jobs: 100, take: always(time.Millisecond), most: 1, before: 5, by: 15}},
+		"an outage":                  {{jobs: 100, take: always(time.Millisecond), most: 1, by: 15}, {jobs: 2, take: always(time.Hour)}, {jobs: 200, take: always(time.Millisecond), most: 1, by: 90}},
+		"the clock was set back":     {{jobs: 100, take: always(-time.Hour), most: 1, before: 5, by: 15}},
+	} {
+		b, now := New(Config{Targets: map[string]int{"a": 2}}), time.Unix(1_000_000, 0)
+		target, was := b.Target("a"), false
+		for i, s := range stretches {
+			first, times := 0, 0
+			for n := range s.jobs {
+				takes := s.take()
+				now = now.Add(max(takes, 0))
+				(&Job{target: target, began: now.Add(-takes)}).countEnd(true, now)
+				is := target.Room(-1) > 2
+				if is && !was {
+					if times++; first == 0 {
+						first = n + 1
+					}
+				}
+				was = is
+			}
+			if times > s.most || first < s.before || first > s.by {
+				t.Errorf("%s, stretch %d: claims ahead begin %d times, first behind job %d; want %d times at most, between %d and %d", name, i+1, times, first, s.most, s.before, s.by)
+			}
+			if s.late {
+				b.enqueue(b.newJob(1, claimOfTarget("a"), 1))
+				target.Claimed(true, now)
+				b.GiveBackLate(now.Add(lateTime), false)
+				check.Equal(t, target.Room(-1), 2, "%s: behind stretch %d there is room for", name, i+1)
+				was = false
+				b.Turn(now, instance)
+				b.drop(b.jobs[1], notReached)
+			}
+		}
+	}
+}
+
+// What was claimed ahead and is not reached is given back behind a second, but for jobs that a client wants
+// run here, or that were started before. Without the table nobody else could run it.
 func TestWhatIsNotReachedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	at := func(d time.Duration) time.Time { return now.Add(d) }
+	type look struct {
+		at   time.Time
+		away bool
+	}
 	for name, test := range map[string]struct {
 		queued  int
 		manual  []int64
 		started []int64
-		claimed time.Time // zero: by a worker that was told how much to claim
-		at      time.Time
+		claimed time.Time // zero: by a former process
+		looks   []look
 		left    []int64
 	}{
-		"soon":              {queued: 5, claimed: now, at: at(time.Second - 1), left: []int64{1, 2, 3, 4, 5}},
-		"late":              {queued: 5, claimed: now, at: at(time.Second), left: []int64{1, 2}},
-		"one a slot":        {queued: 2, claimed: now, at: at(time.Hour), left: []int64{1, 2}},
-		"as configured":     {queued: 5, at: at(time.Hour), left: []int64{1, 2, 3, 4, 5}},
-		"clients wait":      {queued: 5, manual: []int64{1, 4}, claimed: now, at: at(time.Second), left: []int64{1, 2, 4}},
-		"it was started":    {queued: 5, started: []int64{5}, claimed: now, at: at(time.Second), left: []int64{1, 2, 5}},
-		"nothing is queued": {claimed: now, at: at(time.Second)},
+		"soon":              {queued: 5, claimed: now, looks: []look{{at: at(time.Second - 1)}}, left: []int64{1, 2, 3, 4, 5}},
+		"late":              {queued: 5, claimed: now, looks: []look{{at: at(time.Second)}}},
+		"one a slot":        {queued: 2, claimed: now, looks: []look{{at: at(time.Hour)}}},
+		"found at a start":  {queued: 2, looks: []look{{at: at(time.Hour)}}, left: []int64{1, 2}},
+		"and late":          {queued: 2, looks: []look{{at: at(time.Hour)}, {at: at(time.Hour + time.Second)}}},
+		"no table":          {queued: 2, claimed: now, looks: []look{{at: at(time.Hour), away: true}}, left: []int64{1, 2}},
+		"it is back":        {queued: 2, claimed: now, looks: []look{{at: at(time.Hour), away: true}, {at: at(time.Hour + time.Second - 1)}}, left: []int64{1, 2}},
+		"back, and late":    {queued: 2, claimed: now, looks: []look{{at: at(time.Hour), away: true}, {at: at(time.Hour + time.Second)}}},
+		"clients wait":      {queued: 5, manual: []int64{1, 4}, claimed: now, looks: []look{{at: at(time.Second)}}, left: []int64{1, 4}},
+		"it was started":    {queued: 5, started: []int64{5}, claimed: now, looks: []look{{at: at(time.Second)}}, left: []int64{5}},
+		"nothing is queued": {claimed: now, looks: []look{{at: at(time.Second)}}},
 	} {
 		b := New(Config{Targets: map[string]int{"a": 2}})
 		target := b.Target("a")
@@ -272,7 +347,11 @@ func TestWhatIsNotReachedIsGivenBack(t *testing.T) {
 		if !test.claimed.IsZero() {
 			target.Claimed(true, test.claimed)
 		}
-		e := b.GiveBackLate(test.at)
+		var e Effects
+		var last time.Time
+		for _, look := range test.looks {
+			e, last = b.GiveBackLate(look.at, look.away), look.at
+		}
 		var left []int64
 		for _, j := range target.queue {
 			left = append(left, j.id)
@@ -281,8 +360,11 @@ func TestWhatIsNotReachedIsGivenBack(t *testing.T) {
 		if !slices.Equal(left, test.left) || leaving != test.queued-len(left) || e.Turn != (leaving > 0) {
 			t.Errorf("%s: %v are left, want %v; %d are leaving, a turn %t", name, left, test.left, leaving, e.Turn)
 		}
-		if late := target.Late(); !late.IsZero() && !late.After(test.at) {
+		if late := target.Late(); !late.IsZero() && !late.After(last) {
 			t.Errorf("%s: what is late since %s wakes the worker again", name, late)
+		}
+		if mayBe := slices.ContainsFunc(target.queue, ahead); mayBe == target.Late().IsZero() {
+			t.Errorf("%s: %v are left, and late at %s", name, left, target.Late())
 		}
 	}
 }

@@ -27,6 +27,7 @@ store = sqlite
 sqlite_path = @DIR@/jobs.db
 journal_dir = @DIR@/journal
 poll_interval = 0
+prefetch = 1
 launcher = /bin/sh @DIR@/launcher.sh {id}
 
 [targets]

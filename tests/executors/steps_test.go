@@ -142,7 +142,7 @@ func TestTheWorkerIsKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const slots, more = 2, 4
 	armed := harness.Armed(t)
-	l := &load{site: newSite(t, slots)}
+	l := &load{site: newSite(t, slots, harness.Settings{"prefetch": fmt.Sprint(slots)})} // a turn announces what was claimed ahead
 	l.config = l.settings.Write(t)
 	kills := 0
 	for range harness.Size(1, 20) {

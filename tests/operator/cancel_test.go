@@ -35,7 +35,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	launcher, marks := stubborn(t)
-	worker := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).StartWorker(t)
+	worker := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "1"}).StartWorker(t)
 	for id, target := range []string{1: "a", 2: "a", 3: "nobody's"} {
 		if id > 0 {
 			db.Insert(t, int64(id), target, "waiting")
@@ -89,7 +89,7 @@ func TestCancelThroughTheMaster(t *testing.T) {
 	launcher, marks := stubborn(t)
 	master := harness.StartMaster(t)
 	start := func(name, target string) *harness.Daemon {
-		return db.Worker(t, name, launcher, map[string]int{target: 1}).With(harness.MasterOf(master)).StartWorker(t)
+		return db.Worker(t, name, launcher, map[string]int{target: 1}).With(harness.MasterOf(master), harness.Settings{"prefetch": "1"}).StartWorker(t)
 	}
 	start("node-1", "a")
 	start("node-2", "b")

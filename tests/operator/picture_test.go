@@ -58,7 +58,7 @@ case $1 in
 esac
 exec sleep 600`)
 	start := func(name string, targets map[string]int) *harness.Daemon {
-		return db.Worker(t, name, launcher+" {id}", targets).With(harness.MasterOf(master)).StartWorker(t)
+		return db.Worker(t, name, launcher+" {id}", targets).With(harness.MasterOf(master), harness.Settings{"prefetch": "2"}).StartWorker(t)
 	}
 	one := start("node-1", map[string]int{"mail": 2, "thumbs": 4})
 	harness.AwaitWorkers(t, master, "", 1)

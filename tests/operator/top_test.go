@@ -76,7 +76,7 @@ func poll(t *testing.T, d *harness.Daemon) {
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	worker := busy(t, db, "node-1", map[string]int{"mail": 3, "report": 2})
+	worker := busy(t, db, "node-1", map[string]int{"mail": 3, "report": 2}, harness.Settings{"prefetch": "3"})
 	for id := int64(10); id <= 11; id++ {
 		db.Insert(t, id, "report", "waiting")
 	}

@@ -146,7 +146,7 @@ if [ "$1" -ge 120 ]; then while [ ! -e `+s.gate+` ]; do sleep 0.2; done; fi
 echo sent`)
 	master := harness.StartMaster(t)
 	start := func(name string, targets map[string]int) *harness.Daemon {
-		return s.Worker(t, name, launcher+" {id}", targets).With(harness.MasterOf(master)).StartWorker(t)
+		return s.Worker(t, name, launcher+" {id}", targets).With(harness.MasterOf(master), harness.Settings{"prefetch": "2"}).StartWorker(t)
 	}
 	// One worker after the other, and job by job: so the page reads the same each time.
 	one := start("node-1", map[string]int{"mail": 2, "thumbs": 2})

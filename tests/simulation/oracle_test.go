@@ -64,6 +64,8 @@ func (w *world) judgeJournal(m *machine, done map[int64][]string) {
 			if w.unknown[e.Job] = p.Code == nil; w.unknown[e.Job] && !m.lostPower(announced[e.Job], e.Time) {
 				w.violated("%s does not know how job %d ended, and its runner was there all the time", m.name, e.Job)
 			}
+		case journal.Released:
+			w.releases++
 		case journal.Conflict:
 			if !before.Status.Ended() && before.Token == p.Token {
 				w.violated("%s met a conflict about a row that nobody changed: job %d as %s, %+v, found %+v", m.name, e.Job, before.Status, p, p.Found)

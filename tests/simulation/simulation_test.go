@@ -208,6 +208,15 @@ func shrink(t *testing.T, s scenario) scenario {
 	return s
 }
 
+// growing is the scenario of one target, half of whose slots are busy with jobs of ten seconds.
+func growing(workers, jobs int) scenario {
+	length := 10 * time.Second
+	return scenario{
+		seed: usual().seed, workers: workers, jobs: jobs, targets: 1, lords: 2, slots: 2,
+		length: length, each: length / time.Duration(workers), prefetch: usual().prefetch,
+	}
+}
+
 // How what a job costs, and how long it waits, grow with the workers of one target, half of whose slots are busy.
 func TestGrowth(t *testing.T) {
 	most := number("SIM_GROWTH", 0)
@@ -215,11 +224,7 @@ func TestGrowth(t *testing.T) {
 		t.Skip("SIM_GROWTH=10000 has it go up to so many workers")
 	}
 	for workers := 1; workers <= most; workers *= 10 {
-		s := scenario{
-			seed: usual().seed, workers: workers, jobs: number("SIM_JOBS", max(2000, workers/2)),
-			targets: 1, lords: 2, slots: 2, length: 10 * time.Second, prefetch: usual().prefetch,
-		}
-		s.each = s.length / time.Duration(s.workers)
+		s := growing(workers, number("SIM_JOBS", max(2000, workers/2)))
 		w := simulate(t, s)
 		slices.Sort(w.waits)
 		t.Logf("%d workers: %d jobs, %.2f commits, %.2f claims and %.2f polls a job; from insert to start %s (p50), %s (p99)",
@@ -228,6 +233,19 @@ func TestGrowth(t *testing.T) {
 		if len(w.violations) > 0 {
 			t.Fatal(w.violations[0])
 		}
+	}
+}
+
+// Regression: rows waited behind jobs of ten seconds, for up to twenty, while the slots of other workers were
+// free. What a worker claims ahead waits for its own slots; of such jobs it claims none ahead, and so has none
+// to give back.
+func TestNoRowWaitsBehindLongJobs(t *testing.T) {
+	s := growing(10, 300)
+	s.prefetch = -1
+	w := simulate(t, s)
+	slices.Sort(w.waits)
+	if slowest := w.waits[len(w.waits)*99/100]; slowest > 100*time.Millisecond || w.releases > 0 || len(w.violations) > 0 {
+		t.Errorf("from insert to start %s (p99), %d rows were given back; %v", slowest, w.releases, w.violations)
 	}
 }
 

@@ -56,6 +56,7 @@ type world struct {
 	unknown    map[int64]bool     // jobs of which nobody knows how they ended
 	waits      []time.Duration    // from insert to start
 	polls      int
+	releases   int
 	violations []string
 	happened   map[string]int // faults by kind
 

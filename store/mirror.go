@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"sync"
+	"math"
+	"slices"
 	"time"
 
 	"jobd/journal"
@@ -16,10 +18,6 @@ type Config struct {
 	Bookmark Bookmark
 	Table    Applier
 	Logger   *slog.Logger
-
-	// Server is the server that the table was last found on, according to the journal; "" where
-	// that is not known.
-	Server string
 
 	// Together is how long claims wait on another server at least, counted from when it was met.
 	// Other workers of the table compare their rows in that time: one that claimed before might
@@ -55,27 +53,22 @@ type Mirror struct {
 	former    uint64      // the newest event that is a former process's
 	lively    time.Time   // when something was mirrored last
 	rested    bool        // the bookmark was put on disk after lively
+	server    string      // that the table was last found on; "": not known
 	confirmed bool        // claims are let on the server that the table is on
 	back      *comparison // of another server with the journal; nil while there is none under way
 }
 
 // NewMirror makes a mirror. Run makes it work.
 func NewMirror(c Config) *Mirror {
-	var former uint64
-	c.Source.View(func(s *journal.State) {
-		former = s.Seq
-		if c.Server == "" {
-			c.Server = s.Server
-		}
-	})
 	m := &Mirror{
 		Config: c, outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
 		progress: &progress{
 			bookmark: c.Bookmark, tried: c.Bookmark.Position(),
 			quarantine: backlog{rows: make(map[int64]*owedRow), oldest: forEver},
 		},
-		former: former, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
+		claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
+	c.Source.View(func(s *journal.State) { m.former, m.server = s.Seq, s.Server })
 	m.begun()
 	m.CheckServer()
 	return m
@@ -234,61 +227,6 @@ func (m *Mirror) retryQuarantined(ctx context.Context) error {
 	return m.conclude(ctx, trial{changes: changes, outcomes: outcomes})
 }
 
-// outage tells whether the table can be reached. Its methods are safe for concurrent use.
-type outage struct {
-	onReturn func() // is called when it can again; nil: nobody cares
-
-	mu    sync.Mutex
-	away  chan struct{} // closed while it cannot
-	why   error         // nil while it can
-	since time.Time     // of the last change; zero: there was none
-	ended uint64        // outages that are over
-}
-
-// Away gives a channel that is closed as long as the table cannot be reached.
-func (o *outage) Away() <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.away
-}
-
-// Reachable tells whether the mirror reaches the table, by its last try: why is nil where it does.
-// since is when that changed last; zero: it never did.
-func (o *outage) Reachable() (since time.Time, why error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.since, o.why
-}
-
-// Outages counts how often the table could be reached again.
-func (o *outage) Outages() (ended uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ended
-}
-
-// setAway notes why the table can't be reached, nil where it can, and tells whether it can again.
-func (o *outage) setAway(why error) (returned bool) {
-	o.mu.Lock()
-	changed := (o.why == nil) != (why == nil)
-	o.why = why
-	if changed {
-		o.since = time.Now()
-	}
-	if changed && why != nil {
-		close(o.away)
-	} else if changed {
-		o.ended++
-		o.away = make(chan struct{})
-	}
-	o.mu.Unlock()
-	returned = changed && why == nil
-	if returned && o.onReturn != nil {
-		o.onReturn()
-	}
-	return returned
-}
-
 // Source is the journal as the mirror needs it.
 type Source interface {
 	// Next gives the events after seq, at most limit, waiting until there is one.
@@ -334,4 +272,170 @@ type Applier interface {
 	Changer
 	Server(ctx context.Context) (id string, err error)
 	Confirm(id string)
+}
+
+// apply has changes applied. If the row of an ended run has another schedule by now, apply plans anew
+// what follows the run, and has that applied.
+func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error) {
+	outcomes, err := m.send(ctx, changes)
+	if err == nil {
+		err = m.replan(ctx, changes, outcomes)
+	}
+	return outcomes, err
+}
+
+// send has changes applied, waiting while the table fails. What is wrong with a row is its outcome. Where
+// the table may be on another server by now, what it answered counts for nothing.
+func (m *Mirror) send(ctx context.Context, changes []Change) ([]Outcome, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	retry := NewRetry(m.Logger, "mirror to the table")
+	for {
+		outcomes, err := m.Table.Apply(ctx, changes)
+		switch {
+		case m.isDue():
+			if err := m.confirmServer(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case err == nil:
+			m.setAway(nil)
+			retry.Over()
+			return outcomes, nil
+		case IsAway(err) && ctx.Err() == nil:
+			m.setAway(err)
+		}
+		if err := retry.Wait(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// conclude journals what the table would not take, and then changes memory: the quarantine, the
+// position, and who waits for it. Dying before the position is on disk only means to apply the
+// changes once more.
+func (m *Mirror) conclude(ctx context.Context, t trial) error {
+	for i, c := range t.changes {
+		if err := m.judgeOutcome(ctx, &t, c, &t.outcomes[i]); err != nil {
+			return err
+		}
+	}
+	if err := m.append(ctx, t.conflicts); err != nil {
+		return err
+	}
+	if len(t.notices) > 0 { // they are for people only: where there is no room, they are left out
+		if _, err := m.Source.Append(t.notices...); err != nil && !errors.Is(err, journal.ErrFull) {
+			return fmt.Errorf("journal what the mirror found: %w", err)
+		}
+	}
+	m.tellGivenBack(t.gaveBack)
+	m.works(func() { m.progress.conclude(t) })
+	return nil
+}
+
+// tellGivenBack tells the targets of rows that wait again.
+func (m *Mirror) tellGivenBack(targets []string) {
+	if len(targets) > 0 && m.OnGivenBack != nil {
+		slices.Sort(targets)
+		m.OnGivenBack(slices.Compact(targets))
+	}
+}
+
+// judgeOutcome says what follows from a change's outcome. It makes a change Lost that the mirror
+// gives up.
+func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcome) error {
+	if o.Fate == Applied {
+		if o.Note != "" {
+			m.Logger.Warn("the table took an update only in reduced form", "job", c.Job, "reason", o.Note)
+		}
+		// It may come back later than the process that ended its run expects: the row was quarantined, or a
+		// former process ended the run. Workers look for such a row at the second in which it is due, which may
+		// be over by now.
+		late := t.upTo == 0 || c.first <= m.former
+		waits := c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && (c.Done == nil || late)
+		if c.target != "" && waits {
+			t.gaveBack = append(t.gaveBack, c.target)
+		}
+		return nil
+	}
+	if o.Fate == Refused && m.quarantine.tooLong(c.Job) {
+		m.Logger.Error("a row was refused for too long, and is left as found", "job", c.Job, "reason", o.Note)
+		o.Fate = Lost
+		if o.Found == nil {
+			o.Found = m.found(ctx, c.Job)
+		}
+	}
+	if o.Fate != Lost {
+		if m.quarantine.rows[c.Job] == nil {
+			m.Logger.Warn("a row can't be updated now; trying again until it can be", "job", c.Job, "wanted", c.Status, "reason", o.Note)
+			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
+			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})
+		}
+		return nil
+	}
+	superseded, err := m.superseded(ctx, c, *o)
+	if err == nil && !superseded {
+		conflict := journal.Conflict{Found: o.Found, Wanted: c.Status, Reason: o.Note, Token: c.Token}
+		t.conflicts = append(t.conflicts, journal.Draft{Job: c.Job, Payload: conflict})
+	}
+	return err
+}
+
+// found is a row as a look finds it; nil where it is gone, or can't be read.
+func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
+	seen, err := m.Table.Look(ctx, []int64{job})
+	if err != nil || seen[job] == nil {
+		return nil
+	}
+	row := seen[job].Row
+	return &row
+}
+
+// superseded tells whether the job was claimed again since, or its row set back. If a COMMIT gets no
+// answer, its changes are applied a second time. By then somebody may have reset the row, and this
+// worker may have claimed it anew: that is no conflict. If the job is under way, the state tells its
+// claim. If it has ended, the row decides where it is gone or shows a newer start, else the history
+// does. A newer start shows that another worker has claimed the row since. After the end of this claim
+// that is no conflict. During this claim it is one: the row was taken from this worker, and the job is
+// not started here.
+func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, error) {
+	var job journal.Job
+	m.Source.View(func(s *journal.State) { job = s.Job(c.Job) })
+	if !job.Status.Ended() {
+		return job.Token != c.Token, nil
+	}
+	if o.Found == nil || o.Passed {
+		return o.Passed, nil
+	}
+	if retried, err := m.Source.Retried(ctx, c.Job, c.first); err != nil || retried {
+		return retried, err
+	}
+	newest, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
+	if errors.Is(err, journal.ErrNoClaim) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("newest claim of job %d: %w", c.Job, err)
+	}
+	return newest.Token != c.Token, nil
+}
+
+// append appends to the journal, waiting while there is no room.
+func (m *Mirror) append(ctx context.Context, drafts []journal.Draft) error {
+	retry := NewRetry(m.Logger, "journal what the mirror found")
+	for len(drafts) > 0 {
+		_, err := m.Source.Append(drafts...)
+		if err == nil {
+			retry.Over()
+			return nil
+		}
+		if !errors.Is(err, journal.ErrFull) {
+			return fmt.Errorf("journal what the mirror found: %w", err)
+		}
+		if err := retry.Wait(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }

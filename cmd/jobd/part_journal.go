@@ -80,12 +80,6 @@ func (p *journalPart) newest() (seq uint64) {
 	return seq
 }
 
-// lastServer is the database server that the table was last found on, as far as the journal knows.
-func (p *journalPart) lastServer() (server string) {
-	p.journal.View(func(s *journal.State) { server = s.Server })
-	return server
-}
-
 // runners are those that jobs under way were announced for, each once.
 func (p *journalPart) runners() []string {
 	names := []string{}

@@ -80,8 +80,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	}
 	p.mirror = store.NewMirror(failMirror(history.journalDir, store.Config{
 		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
-		Server: history.lastServer(), Together: together,
-		Pulse:    r.loop(history, "mirror"),
+		Together: together, Pulse: r.loop(history, "mirror"),
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
 		Replan: func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 			return p.worker.Replan(done, claim, found)

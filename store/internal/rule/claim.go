@@ -3,13 +3,19 @@ package rule
 import (
 	"cmp"
 	"database/sql"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"jobd/journal"
 	"jobd/store"
 )
+
+// The table as claims see it: the shape of a row, which rows are locked, and in which order they are
+// taken.
 
 // The conditions under which rows are changed.
 const (
@@ -183,4 +189,205 @@ func underWay(column, owner string, targets []string) (condition string, args []
 		args = append(args, names...)
 	}
 	return condition + ") ORDER BY id", args
+}
+
+// Shape is how a table says things: expressions of its SQL that are never NULL, and never fail,
+// whatever stands in a column.
+type Shape struct {
+	Chosen
+	Columns   map[string]Column // by name in lower case
+	Unindexed string            // the indexes that are missing, and what makes them: nothing is claimed
+	Uses      store.Uses
+	Table     string // quoted
+	Owner     string // the owner column
+	Worker    string // the worker's name
+	AnID      string // a further condition that the id is one, or ""
+	Now       string // unix seconds
+	Clock     string // the same in microseconds
+	Code      string // return_code as a number, or NULL
+	Locking   string // locks the rows that are read, or ""
+	Limit     string // how many rows of a target are read, as SQL; "": ?
+	ByKey     string // a hint that finds rows by their ids, or ""
+	Dirty     string // begins a query that sees what is not committed, too; "": the server shows that to nobody
+	Splits    bool   // the server reads no index by an OR of two ranges: each has its own statement
+
+	Text    func(column, none string) string
+	Seconds func(column string) string                        // unix seconds
+	Number  func(name string) string                          // of an optional column that is used
+	Long    func(name string) string                          // the beginning of the text of one
+	Tail    func(column string, bytes int) (size, end string) // of output
+	Hint    string                                            // to an index, with %s for its name
+	Quote   func(name string) string
+	Output  func(done *journal.Done, reduced bool) (stdout, stderr string) // what a job wrote, as its columns hold it
+}
+
+// byClaims has a query use the index that has the order of ids, where another one could be taken for it.
+func (s *Shape) byClaims() string {
+	if !s.Uses.Ordered() {
+		return ""
+	}
+	return s.by(s.byID)
+}
+
+// by has a query use an index, where it is known. With several that begin with the same columns a server
+// may take the wrong one, or none.
+func (s *Shape) by(index string) string {
+	if index == "" {
+		return ""
+	}
+	return fmt.Sprintf(s.Hint, s.Quote(index))
+}
+
+// planned are the columns that rows are read with beside the usual ones, with a comma before each: what
+// a row says about time, and its priority. NULL reads as nothing.
+func (s *Shape) planned() (list string) {
+	if !s.Uses.Any() {
+		return ""
+	}
+	for _, name := range []string{
+		store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnMaxAttempts, store.ColumnTimeout, store.ColumnPriority,
+	} {
+		list += ", " + s.number(name)
+	}
+	for _, name := range []string{store.ColumnSchedule, store.ColumnTimeZone} {
+		if s.Uses.Has(name) {
+			list += ", " + s.Long(name)
+		} else {
+			list += ", ''"
+		}
+	}
+	return list
+}
+
+func (s *Shape) number(name string) string {
+	if !s.Uses.Has(name) {
+		return "0"
+	}
+	return s.Number(name)
+}
+
+// scan reads a row's columns, and behind them those of planned.
+func (s *Shape) scan(scan func(...any) error, row *journal.Row, fields ...any) (priority int64, err error) {
+	if !s.Uses.Any() {
+		return 0, scan(fields...)
+	}
+	var p journal.Plan
+	err = scan(append(fields, &p.RunAt, &p.PlannedAt, &p.Attempts, &p.MaxAttempts, &p.Timeout, &priority, &p.Schedule, &p.Zone)...)
+	row.Plan = &p
+	return priority, err
+}
+
+// place is the place of a row's target among some names, counted from 1, as the column compares; 0: it
+// is none of them.
+func place(names []string) (expression string, args []any) {
+	if len(names) == 0 {
+		return "0", nil
+	}
+	expression = "CASE"
+	for i, name := range names {
+		expression += fmt.Sprintf(" WHEN target = ? THEN %d", i+1)
+		args = append(args, name)
+	}
+	return expression + " ELSE 0 END", args
+}
+
+// base begins a query for rows: id, target, status, owner.
+func (s *Shape) base() string {
+	return "SELECT id, " + s.Text("target", "null") + ", " + s.Text("status", "") + ", " + s.Text(s.Quote(s.Owner), "")
+}
+
+// selectRow begins a query for rows as claims see them; behind these columns stands the place of the
+// target.
+func (s *Shape) selectRow(names []string) (query string, args []any) {
+	place, args := place(names)
+	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
+		", " + place + ", " + s.Clock + s.planned() + " FROM " + s.Table, args
+}
+
+// scanRow reads a row of selectRow.
+func (s *Shape) scanRow(scan func(...any) error, l *Line, place *int) (err error) {
+	var now int64
+	l.priority, err = s.scan(scan, &l.Row, &l.Job, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, place, &now)
+	l.Now = time.UnixMicro(now)
+	return err
+}
+
+// selectSeen begins a query of what scanSeen reads, more columns behind it. The signal is that of an end; a
+// row that comes back has one, too.
+func (s *Shape) selectSeen(more string) string {
+	ended := "status = 'done'"
+	if s.Uses.Delays() {
+		ended = "status IN ('done','delayed')"
+	}
+	query := s.base()
+	for _, column := range []string{"time_created", "time_started", "time_finished"} {
+		query += ", " + s.Seconds(column)
+	}
+	signal := "CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END"
+	return query + ", " + s.Text("result", "") + ", " + s.Code + ", " + signal + more + s.planned() + " FROM " + s.Table
+}
+
+// scanSeen reads a row of selectSeen.
+func (s *Shape) scanSeen(scan func(...any) error, row *store.Seen, more ...any) error {
+	_, err := s.scan(scan, &row.Row, append([]any{
+		&row.Job, &row.Target, &row.Status, &row.Owner,
+		&row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
+	}, more...)...)
+	return err
+}
+
+// Line is a row with what decides about its turn.
+type Line struct {
+	journal.Row
+	priority int64
+}
+
+// Rows are the rows of lines.
+func Rows(lines []Line) []journal.Row {
+	rows := make([]journal.Row, len(lines))
+	for i, one := range lines {
+		rows[i] = one.Row
+	}
+	return rows
+}
+
+// InOrder sorts what was found of one target, and gives the first ones: higher priority first, then
+// what is earlier. What waits does so since it was created, what is due since then; where nobody
+// knows when a waiting row was created, it is left to chance: neither holds up the other for ever.
+func InOrder(found []Line, room int) []Line {
+	var waiting, due []Line
+	for _, one := range found {
+		if one.Status == journal.RowDelayed {
+			due = append(due, one)
+		} else {
+			waiting = append(waiting, one)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.Job, b.Job))
+	})
+	slices.SortFunc(due, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
+	})
+	first := make([]Line, 0, min(room, len(found)))
+	for len(first) < cap(first) {
+		from := &waiting
+		if len(waiting) == 0 || len(due) > 0 && goesFirst(due[0], waiting[0]) {
+			from = &due
+		}
+		first = append(first, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return first
+}
+
+// goesFirst tells whether a due row goes before a waiting one.
+func goesFirst(due, waiting Line) bool {
+	if due.priority != waiting.priority {
+		return due.priority > waiting.priority
+	}
+	if waiting.Created == 0 {
+		return rand.IntN(2) == 0
+	}
+	return due.Plan.RunAt < waiting.Created
 }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"jobd/journal"
@@ -284,52 +281,49 @@ func (j *Log) release() error {
 // The lock is a file of its own: closing any descriptor of a database file would drop
 // the locks that SQLite holds on it. The kernel releases it when the holder dies.
 
-// lockWait is how long a new worker waits for the one before it to be gone.
-const lockWait = 500 * time.Millisecond
-
-// lock takes the journal for this process, waiting a moment for a holder that is
-// on its way out.
-func lock(dir string) (*os.File, error) {
-	path := filepath.Join(dir, archive.LockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock journal: %w", err)
-	}
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock journal %s: %w", path, err)
-		}
-		if time.Now().After(deadline) {
-			defer f.Close()
-			return nil, fmt.Errorf("journal %s is in use by %s; every daemon needs a journal_dir of its own, or wait until this one has stopped", dir, holder(f))
-		}
-	}
-	if err := sign(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock journal %s: %w", path, err)
-	}
-	return f, nil
+// disk is what the journal asks of its newest segment. Only the leader calls append and next.
+type disk interface {
+	// Append writes records, and the mirror's position unless it is nil, all or
+	// none; they are durable when it returns.
+	Append(records []archive.Record, position *uint64) error
+	// next makes the segment that a header opens, durably. Where it found no room
+	// (see full) there is no such segment, and this one may be appended to.
+	next(h archive.Header, position uint64) (disk, error)
+	// Size is about how many bytes the segment has.
+	Size() int64
+	// Checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be
+	// called at any time.
+	Checkpoint(bound int64) error
+	Close() error
 }
 
-// sign writes who holds the lock.
-func sign(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(fmt.Appendf(nil, "process %d (%s)\n", os.Getpid(), filepath.Base(os.Args[0])), 0)
-	return err
+// onDisk is the newest segment in a folder. It implements disk.
+type onDisk struct {
+	*archive.Appender
+	dir string
 }
 
-func holder(f *os.File) string {
-	buf := make([]byte, 256)
-	n, _ := f.ReadAt(buf, 0)
-	if name := strings.TrimSpace(string(buf[:n])); name != "" {
-		return name
+// openDisk opens a segment for appending.
+func openDisk(ctx context.Context, dir string, number int) (onDisk, error) {
+	s, err := archive.OpenAppender(ctx, dir, number)
+	return onDisk{s, dir}, err
+}
+
+// next implements disk.
+func (d onDisk) next(h archive.Header, position uint64) (disk, error) {
+	err := archive.Make(context.Background(), d.dir, h, position)
+	if err == nil {
+		var next onDisk
+		if next, err = openDisk(context.Background(), d.dir, h.Number); err == nil {
+			return next, nil
+		}
 	}
-	return "another process"
+	if archive.Full(err) {
+		// The journal goes on without it, so it must never be there again, not even after a power
+		// cut.
+		if err := errors.Join(archive.RemoveDatabase(archive.DatabasePath(d.dir, h.Number)), archive.SyncFolder(d.dir)); err != nil {
+			return nil, fmt.Errorf("remove a segment that found no room: %w", err)
+		}
+	}
+	return nil, err
 }

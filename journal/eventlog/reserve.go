@@ -1,12 +1,12 @@
 package eventlog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,52 +14,7 @@ import (
 	"jobd/journal/archive"
 )
 
-// disk is what the journal asks of its newest segment. Only the leader calls append and next.
-type disk interface {
-	// Append writes records, and the mirror's position unless it is nil, all or
-	// none; they are durable when it returns.
-	Append(records []archive.Record, position *uint64) error
-	// next makes the segment that a header opens, durably. Where it found no room
-	// (see full) there is no such segment, and this one may be appended to.
-	next(h archive.Header, position uint64) (disk, error)
-	// Size is about how many bytes the segment has.
-	Size() int64
-	// Checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be
-	// called at any time.
-	Checkpoint(bound int64) error
-	Close() error
-}
-
-// onDisk is the newest segment in a folder. It implements disk.
-type onDisk struct {
-	*archive.Appender
-	dir string
-}
-
-// openDisk opens a segment for appending.
-func openDisk(ctx context.Context, dir string, number int) (onDisk, error) {
-	s, err := archive.OpenAppender(ctx, dir, number)
-	return onDisk{s, dir}, err
-}
-
-// next implements disk.
-func (d onDisk) next(h archive.Header, position uint64) (disk, error) {
-	err := archive.Make(context.Background(), d.dir, h, position)
-	if err == nil {
-		var next onDisk
-		if next, err = openDisk(context.Background(), d.dir, h.Number); err == nil {
-			return next, nil
-		}
-	}
-	if archive.Full(err) {
-		// The journal goes on without it, so it must never be there again, not even after a power
-		// cut.
-		if err := errors.Join(archive.RemoveDatabase(archive.DatabasePath(d.dir, h.Number)), archive.SyncFolder(d.dir)); err != nil {
-			return nil, fmt.Errorf("remove a segment that found no room: %w", err)
-		}
-	}
-	return nil, err
-}
+// What keeps others out of the journal, and keeps room for it: the lock, and the reserve.
 
 // reserveFile holds blocks that are given back when the disk is full, so that what was begun can
 // be ended.
@@ -162,4 +117,54 @@ func freeSpace(dir string) (free, total int64, err error) {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil
+}
+
+// lockWait is how long a new worker waits for the one before it to be gone.
+const lockWait = 500 * time.Millisecond
+
+// lock takes the journal for this process, waiting a moment for a holder that is
+// on its way out.
+func lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, archive.LockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock journal: %w", err)
+	}
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock journal %s: %w", path, err)
+		}
+		if time.Now().After(deadline) {
+			defer f.Close()
+			return nil, fmt.Errorf("journal %s is in use by %s; every daemon needs a journal_dir of its own, or wait until this one has stopped", dir, holder(f))
+		}
+	}
+	if err := sign(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock journal %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// sign writes who holds the lock.
+func sign(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "process %d (%s)\n", os.Getpid(), filepath.Base(os.Args[0])), 0)
+	return err
+}
+
+func holder(f *os.File) string {
+	buf := make([]byte, 256)
+	n, _ := f.ReadAt(buf, 0)
+	if name := strings.TrimSpace(string(buf[:n])); name != "" {
+		return name
+	}
+	return "another process"
 }

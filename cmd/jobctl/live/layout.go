@@ -2,8 +2,11 @@ package live
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	"jobd/cmd/internal/operator"
+	"jobd/cmd/internal/screen"
 )
 
 // The smallest window that is drawn in.
@@ -136,4 +139,110 @@ func (m *model) chosenTarget() (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// column is a column of a pane.
+type column struct {
+	head    string
+	right   bool // numbers
+	elastic bool // is cut where the window is too narrow
+	least   int  // what an elastic one keeps
+}
+
+// gap is between two columns.
+const gap = 2
+
+// grid is rows in columns as wide as they need, or as there is room.
+type grid struct {
+	columns []column
+	rows    [][]string
+}
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+// lines gives the head and the rows, in so many columns of the terminal.
+func (g *grid) lines(width int) (head string, rows []string) {
+	widths := g.widths(width)
+	heads := make([]string, len(g.columns))
+	for i, c := range g.columns {
+		heads[i] = c.head
+	}
+	for _, cells := range g.rows {
+		rows = append(rows, g.line(cells, widths))
+	}
+	return g.line(heads, widths), rows
+}
+
+func (g *grid) line(cells []string, widths []int) (text string) {
+	for i, cell := range cells {
+		if i > 0 {
+			text += "  "
+		}
+		if g.columns[i].right {
+			text += fitRight(cell, widths[i])
+		} else {
+			text += fit(cell, widths[i])
+		}
+	}
+	return text
+}
+
+// widths gives each column what its cells need. What is too much the elastic ones give up, always
+// the widest of them first.
+func (g *grid) widths(width int) []int {
+	widths := make([]int, len(g.columns))
+	all := gap * (len(g.columns) - 1)
+	for i, c := range g.columns {
+		widths[i] = wide(c.head)
+		for _, cells := range g.rows {
+			widths[i] = max(widths[i], wide(cells[i]))
+		}
+		all += widths[i]
+	}
+	screen.Narrow(widths, all-width, func(i int) int {
+		if g.columns[i].elastic {
+			return g.columns[i].least
+		}
+		return -1 // what is still too wide is cut as a line
+	})
+	return widths
+}
+
+// unknown stands where nobody tells.
+const unknown = "?"
+
+// fit cuts a line to a width, or fills it up; what is cut ends with an ellipsis.
+func fit(text string, width int) string {
+	text = screen.Clean(text)
+	if width <= 0 {
+		return ""
+	}
+	text = screen.Cut(text, width)
+	return text + strings.Repeat(" ", width-screen.Width(text))
+}
+
+// fitRight is fit for numbers: what fills it up stands before them.
+func fitRight(text string, width int) string {
+	text = screen.Clean(text)
+	if have := screen.Width(text); have < width {
+		return strings.Repeat(" ", width-have) + text
+	}
+	return fit(text, width)
+}
+
+// wide is how many columns a text takes when it is shown.
+func wide(text string) int { return screen.Width(screen.Clean(text)) }
+
+// bar shows how many of some slots are in use.
+func bar(used, all, width int) string {
+	full := 0
+	if all > 0 {
+		full = min(width, (used*width+all-1)/all)
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// clock is the time of day where the person is; with the date where that is another one.
+func (m *model) clock(t time.Time) string {
+	return operator.Clock{Now: m.now, Location: m.config.Location, Brief: true}.Moment(t)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"jobd/cmd/internal/operator"
+	jobnet "jobd/net"
 	"jobd/net/api"
 )
 
@@ -180,3 +182,95 @@ func (m *model) waitingDue(targets []string) bool {
 	}
 	return m.waiting.due(m.now, m.config.Interval) && slices.ContainsFunc(targets, func(name string) bool { return !m.asked[name] })
 }
+
+// poll is what is asked for again and again: the newest answer, and the request under way.
+type poll[A any] struct {
+	answer   A
+	known    bool // there was an answer
+	err      error
+	begun    time.Time // when the newest request was sent
+	underWay bool
+	good     time.Time // of the newest answer
+}
+
+// answered is the message that a request has come to its end.
+type answered[A any] struct {
+	answer A
+	err    error
+	at     time.Time
+}
+
+// due tells whether it is to be asked for now, once an interval. A tick that comes a little early
+// counts.
+func (p *poll[A]) due(now time.Time, interval time.Duration) bool {
+	return !p.underWay && now.Sub(p.begun) >= interval-interval/10
+}
+
+func (p *poll[A]) begin(now time.Time) { p.begun, p.underWay = now, true }
+
+// end takes an answer. What was known stays where there is none.
+func (p *poll[A]) end(a answered[A]) {
+	p.underWay, p.err = false, a.err
+	if a.err == nil {
+		p.answer, p.known, p.good = a.answer, true, a.at
+	}
+}
+
+// patience is how long an answer may take before the view says that it is waited for.
+const patience = 2 * time.Second
+
+// silence says since when there is no answer; false while there is nothing to say.
+func (p *poll[A]) silence(now time.Time) (since time.Time, silent bool) {
+	since = p.good
+	if since.IsZero() {
+		since = p.begun
+	}
+	return since, p.err != nil || p.underWay && now.Sub(p.begun) > patience
+}
+
+// Source asks the daemon at the other end, a worker or a master, and makes a lost connection again.
+// Its methods are called at the same time, end with their context, and wait no longer for an answer
+// than is usual. What one of several workers can't tell is no error: the others' answers count.
+type Source interface {
+	// Fleet tells what the daemon says of itself, or a master of its workers.
+	Fleet(ctx context.Context) (*operator.Census, error)
+	// Running lists running jobs: at most q.Most of each worker.
+	Running(ctx context.Context, q api.RunningQuery) (operator.RunningJobs, error)
+	// Waiting counts what waits for these targets.
+	Waiting(ctx context.Context, fleet *operator.Census, targets []string) (Waiting, error)
+	// Do carries an action out, and says what the daemon answered.
+	Do(ctx context.Context, action Action) (string, error)
+}
+
+// Job is a running job.
+type Job = operator.RunningJob
+
+// Waiting is what waits in the table. Targets that it does not tell of are not known.
+type Waiting struct {
+	Targets map[string]api.WaitingTarget
+	Silent  []error // why something can't be told
+}
+
+// Action is something that a person wants done. It is about a target or about a job.
+type Action struct {
+	Kind   ActionKind
+	Target string
+	Job    Job
+}
+
+// ActionKind is what is to be done.
+type ActionKind int
+
+// The actions.
+const (
+	Pause ActionKind = iota
+	Continue
+	Poke
+	Cancel
+)
+
+// id is a job's number as people write it.
+func id(job jobnet.Whole) string { return strconv.FormatInt(int64(job), 10) }
+
+// since is when a running job was started.
+func since(job Job) time.Time { return time.UnixMilli(job.Since) }

@@ -1,7 +1,11 @@
 package live
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -203,4 +207,140 @@ func remark(job Job) string {
 		return "recurs"
 	}
 	return ""
+}
+
+// worker is a worker, and what it says of itself.
+type worker = operator.Answer[*api.WorkerStatus]
+
+// workers are the one at the other end, or those of the master there.
+func (m *model) workers() []worker {
+	if m.fleet.answer == nil {
+		return nil
+	}
+	return m.fleet.answer.Workers
+}
+
+// nameOf is a worker's name, as its master knows it, or else as it says.
+func nameOf(w worker) string {
+	if w.From.Name == "" && w.Value != nil {
+		return w.Value.Name
+	}
+	return w.From.Name
+}
+
+// targets are all of them, by name, each summed up over the workers that serve it.
+func (m *model) targets() (all []operator.Tally) {
+	if m.fleet.answer == nil {
+		return nil
+	}
+	all = m.fleet.answer.Tallies()
+	for _, w := range m.workers() {
+		for _, name := range w.From.Targets { // of which maybe only a silent one tells
+			at, known := slices.BinarySearchFunc(all, name, func(t operator.Tally, name string) int { return strings.Compare(t.Target, name) })
+			if !known && w.Err != nil {
+				all = slices.Insert(all, at, operator.Tally{Target: name})
+			}
+		}
+	}
+	return all
+}
+
+// sumOf adds up all targets of some workers.
+func sumOf(workers ...worker) (sum operator.Tally) {
+	for _, t := range (&operator.Census{Workers: workers}).Tallies() {
+		sum.Add(t)
+	}
+	return sum
+}
+
+// inUse is how many slots are in use, of how many.
+func inUse(t operator.Tally) string {
+	switch {
+	case !t.Tells() && t.Slots == 0:
+		return unknown
+	case !t.Tells():
+		return fmt.Sprintf("%s/%d", unknown, t.Slots)
+	}
+	return fmt.Sprintf("%d/%d", t.Running, t.Slots)
+}
+
+// rates are what was started, has ended and has failed within the last minute.
+func rates(t operator.Tally) (started, ended, failed string) {
+	if !t.Tells() {
+		return unknown, unknown, unknown
+	}
+	return fmt.Sprint(t.Started), fmt.Sprint(t.Ended), fmt.Sprint(t.Failed)
+}
+
+// tone is what a line means. Colours only repeat what the words say.
+type tone int
+
+const (
+	plain tone = iota
+	bold
+	faint
+	odd // worth a look
+	bad
+	chosen // the row that keys are about
+)
+
+// line is a line of the view.
+type line struct {
+	text string
+	tone tone
+}
+
+// troubles are what keeps daemons from their work, the worst first, and what can't be told.
+func (m *model) troubles() (lines []line) {
+	add := func(t tone, format string, args ...any) { lines = append(lines, line{fmt.Sprintf(format, args...), t}) }
+	if since, silent := m.fleet.silence(m.now); silent {
+		switch {
+		case m.fleet.err == nil && m.fleet.known:
+			add(bad, "no answer since %s, waiting", m.clock(since))
+		case m.fleet.err == nil:
+			add(bad, "no answer yet, asked at %s", m.clock(since))
+		default:
+			add(bad, "no answer since %s: %v", m.clock(since), m.fleet.err)
+		}
+	}
+	for _, problem := range m.problems {
+		add(map[bool]tone{true: bad, false: odd}[problem.State == operator.Critical || problem.Code == "silent" || problem.Code == "down"], "%s", problem.Text)
+	}
+	if since, silent := m.running.silence(m.now); silent && m.fleet.err == nil && m.running.err != nil {
+		add(odd, "running jobs as of %s: %v", m.clock(since), m.running.err)
+	}
+	for _, w := range m.workers() {
+		if text := m.running.answer.Errors[w.From.Name]; text != "" && w.Err == nil { // else that is said
+			add(odd, "running jobs: %v", w.From.Named(errors.New(text)))
+		}
+	}
+	if m.waiting.err != nil && m.fleet.err == nil {
+		add(odd, "the waiting rows are not known: %v", m.waiting.err)
+	}
+	for _, err := range m.waiting.answer.Silent {
+		add(odd, "what waits: %v", err)
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(severity[b.tone], severity[a.tone]) })
+	return lines
+}
+
+// severity orders what is wrong.
+var severity = map[tone]int{bad: 2, odd: 1}
+
+// state is in words how a worker of a master stands.
+func (m *model) state(name string) string {
+	for _, problem := range m.problems {
+		if problem.Worker == name {
+			return strings.TrimPrefix(problem.Text, "worker "+screen.Clean(name)+": ")
+		}
+	}
+	return "ok"
+}
+
+// sinceText says since when something is so, where that is known.
+func (m *model) sinceText(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " since " + m.clock(since)
 }

@@ -4,9 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"os/user"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +23,9 @@ import (
 
 	"jobd/net/principal"
 )
+
+// Who a peer is: by its address or account, its certificate, and what it gives; at this port, and at
+// the other door, HTTP.
 
 // guard knows who a server's peers are: by what the file of principals says, and by the password. It slows
 // down the addresses that gave a wrong one lately, where it is short enough to be guessed.
@@ -42,11 +52,8 @@ func newGuard(principals *principal.Keeper, password string, allowLocalhost bool
 	}
 }
 
-// unasked is who a peer is that gives no password: nil where it must give one. Before the first request it
+// known is who a peer is that gives no password: nil where it must give one. Before the first request it
 // is not known yet which certificate a peer has.
-func (g *guard) unasked(conn net.Conn) *principal.Session { return g.known(PeerOf(conn)) }
-
-// known is who a peer is by what is known of it.
 func (g *guard) known(peer Peer) *principal.Session {
 	line := g.principals.Proxy(peer.User)
 	if line == nil {
@@ -79,7 +86,7 @@ func (g *guard) judge(ctx context.Context, conn net.Conn, password string, deadl
 		case line != nil:
 			return line.Of(address), nil
 		case password == "":
-			return g.unasked(conn), nil
+			return g.known(PeerOf(conn)), nil
 		case g.open, principal.IsToken(password) && !g.knows(password):
 			return nil, nil // there is no password that it could be, or nobody can guess it
 		}
@@ -242,4 +249,154 @@ func prefixOf(address netip.Addr) netip.Prefix {
 	}
 	prefix, _ := address.Prefix(bits)
 	return prefix
+}
+
+// A peer over a unix socket has no address. The kernel names its account and process, as they were
+// when it connected, or, of a listener, when it began to listen.
+
+// peerUID is the account of a unix socket's peer; -1 for all others.
+func peerUID(conn net.Conn) int {
+	if peer := credentials(conn); peer != nil {
+		return int(peer.Uid)
+	}
+	return -1
+}
+
+// PeerAddr is the address of a unix socket's peer: its account and process.
+type PeerAddr struct{ uid, PID int }
+
+// Network implements net.Addr.
+func (PeerAddr) Network() string { return "unix" }
+
+// String implements net.Addr.
+func (a PeerAddr) String() string { return fmt.Sprintf("uid %d pid %d", a.uid, a.PID) }
+
+// remoteOf is the address of a peer.
+func remoteOf(conn net.Conn) net.Addr {
+	if peer := credentials(conn); peer != nil {
+		return PeerAddr{int(peer.Uid), int(peer.Pid)}
+	}
+	return conn.RemoteAddr()
+}
+
+// unixPeer knows the text of a PeerAddr.
+var unixPeer = regexp.MustCompile(`^uid [0-9]{1,10} pid [0-9]{1,10}$`)
+
+// credentials are those of a unix socket's peer; nil: the kernel names none.
+func credentials(conn net.Conn) (peer *syscall.Ucred) {
+	local, is := carrierOf(conn).(*net.UnixConn)
+	if !is {
+		return nil
+	}
+	if raw, err := local.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			peer, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		})
+	}
+	return peer
+}
+
+// originOf is what the guard counts as one address: the network of it, or the account of a unix
+// socket's peer.
+func originOf(conn net.Conn) any {
+	if uid := peerUID(conn); uid >= 0 {
+		return uid
+	}
+	return prefixOf(addressOf(conn.RemoteAddr()))
+}
+
+// Dial makes a connection to an address: "host:port", or the path of a unix socket. Who listens on
+// that must be somebody who may know a password: root, as systemd is, this process's own account, or
+// jobd's.
+func Dial(ctx context.Context, address string) (net.Conn, error) {
+	network := "tcp"
+	if isPath(address) {
+		network = "unix"
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, dialCause(err)
+	}
+	if uid := peerUID(conn); network == "unix" && uid != 0 && uid != os.Geteuid() {
+		if jobd, err := user.Lookup("jobd"); err != nil || jobd.Uid != strconv.Itoa(uid) {
+			_ = conn.Close()
+			return nil, fmt.Errorf("uid %d listens there, which is neither root, nor jobd, nor this process's own account: nothing was sent. "+
+				"If it is the right one, call it as that account, or by host and port", uid)
+		}
+	}
+	return conn, nil
+}
+
+// isPath tells whether an address is a unix socket's path.
+func isPath(address string) bool { return strings.HasPrefix(address, "/") }
+
+// A daemon has another door beside its port: HTTP. Who comes there is judged by the same guard, and what it asks
+// for goes through the same handlers, over a link inside the process.
+
+// Peer is what a connection tells of its other end.
+type Peer struct {
+	Address string   // as logs and the journal call it
+	Names   []string // the DNS names of its certificate, which was verified
+	User    string   // whom it says that it asks for, where it is a proxy that is believed; "": nobody
+	UID     int      // its account on this host; -1: not known
+	Local   bool     // it is on this host
+	TLS     bool
+}
+
+// PeerOf looks at a connection.
+func PeerOf(conn net.Conn) Peer {
+	s, may := conn.(*secured)
+	return Peer{
+		Address: remoteOf(conn).String(), Names: namesOf(conn), UID: peerUID(conn),
+		Local: peerUID(conn) >= 0 || addressOf(conn.RemoteAddr()).IsLoopback(), TLS: may && s.over.Load() != nil,
+	}
+}
+
+// Known is who a peer is by what is known of it: nil where it must give a token or the password.
+func (s *Server) Known(peer Peer) *principal.Session { return s.guard.known(peer) }
+
+// Judge tells who gives a token or the password over a connection: nil where it is wrong. As with links, it may
+// have to wait for its turn; the error says why that did not come.
+func (s *Server) Judge(ctx context.Context, conn net.Conn, secret string) (*principal.Session, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	return s.guard.judge(ctx, conn, secret, time.Now().Add(handshakeTimeout))
+}
+
+// Recall is who has given the secret with this digest, SHA-256, before: nil where that is no credential any more.
+func (s *Server) Recall(digest [sha256.Size]byte, address string) *principal.Session {
+	if line := s.guard.principals.Digest(digest); line != nil {
+		return line.Of(address)
+	}
+	if s.guard.open || subtle.ConstantTimeCompare(digest[:], s.guard.digest[:]) != 1 {
+		return nil
+	}
+	return s.guard.knowing(address)
+}
+
+// Attach serves a connection inside the process, whose other end asks for somebody that is known already.
+func (s *Server) Attach(conn net.Conn, session *principal.Session) {
+	link := NewLink(conn, s.link)
+	link.log = s.link.Logger.With("peer", session.By())
+	link.stopping, link.guard, link.session, link.judged = &s.stopping, s.guard, session, true
+	link.use(session)
+	s.run(link, func() {})
+}
+
+// Offer makes connections of a listener TLS where their first byte says so. Those of unix sockets stay as they are.
+func Offer(listener net.Listener, config *tls.Config) net.Listener { return offering{listener, config} }
+
+type offering struct {
+	net.Listener
+	config *tls.Config
+}
+
+// Accept implements net.Listener.
+func (o offering) Accept() (net.Conn, error) {
+	conn, err := o.Listener.Accept()
+	if err != nil || peerUID(conn) >= 0 {
+		return conn, err
+	}
+	return maySecure(conn, o.config, false), nil
 }

@@ -16,12 +16,12 @@
 // A peer is never trusted with memory. What it sends is bounded by the message limit (a small one
 // until it gave the password) and by the number of requests under way, what it does not fetch by one
 // answer at a time: beyond that the link is not read, and a peer that stays stuck is dropped. What
-// is long counts for all links of a server together (memory.go), so that many peers can't do what
+// is long counts for all links of a server together (serve.go), so that many peers can't do what
 // one can't; what is short never waits for it. An idle link costs two goroutines and half a KiB of
 // buffer.
 //
 // Nor with descriptors: unauthenticated links make room for those that come, the oldest first, and
-// some descriptors are kept for the rest of the process. Nor with the log (log.go), which has a bound
+// some descriptors are kept for the rest of the process. Nor with the log (error.go), which has a bound
 // for all peers, nor with guesses at a short password (auth.go), by address.
 //
 // # How a link ends
@@ -37,7 +37,7 @@
 // out; where it was, nobody knows.
 //
 // The protocol was born in JavaScript, and its error texts quote values the way that language
-// prints them; encode.go holds those rules in one place.
+// prints them; frame.go holds those rules in one place.
 //
 // The package is imported as jobnet and exports no name that the standard package net has.
 package net

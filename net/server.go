@@ -228,7 +228,7 @@ func (s *Server) start(conn net.Conn) {
 	}
 	link := NewLink(conn, s.link)
 	link.stopping, link.secured, link.guard = &s.stopping, may, s.guard
-	if link.session = s.guard.unasked(conn); link.session == nil {
+	if link.session = s.guard.known(PeerOf(conn)); link.session == nil {
 		link.deadline = time.Now().Add(s.config.passwordTimeout)
 	}
 	s.run(link, func() {

@@ -6,11 +6,96 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 )
+
+// What a line of the file says: who somebody is, what they may ask, and of which targets.
+
+// Session is who asks, and what it may do.
+type Session struct {
+	Name    string // of the principal; "": nobody has a name here
+	How     string // it is known: token, certificate, uid, proxy, password, localhost
+	Address string // where it comes from
+	Master  string // that passed its request on, as "master 10.0.0.9:7081"; "": none did
+
+	Scope   Scope
+	Targets Targets
+
+	line *Line // of the file; nil: none
+}
+
+// Known is the session of a peer without a line in the file: it may do everything.
+func Known(name, how, address string) *Session {
+	return &Session{Name: name, How: how, Address: address, Scope: everything, Targets: allTargets}
+}
+
+const everything = Status | Read | Submit | Run | Admin | Worker
+
+var allTargets, _ = ParseTargets("*")
+
+// Of is the session of a peer that a line of the file lets in.
+func (l *Line) Of(address string) *Session {
+	return &Session{Name: l.Name, How: l.how, Address: address, Scope: l.Scope, Targets: l.Targets, line: l}
+}
+
+// Line is the session's credential; nil: it has none of its own.
+func (s *Session) Line() *Line { return s.line }
+
+// OnEnd calls a function when the session's credential is gone. The function that it gives ends that.
+func (s *Session) OnEnd(do func()) (stop func() bool) {
+	if s.line == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(s.line.ctx, do)
+}
+
+// Who names somebody in a sentence.
+func (s *Session) Who() string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case s.Master != "":
+		return s.Master
+	}
+	return s.Address
+}
+
+// All tells whether somebody has all targets.
+func (s *Session) All() bool { return s.Targets.all() }
+
+// Has tells which targets somebody has; nil: all.
+func (s *Session) Has() func(target string) bool {
+	if s == nil || s.All() {
+		return nil
+	}
+	return s.Targets.Reach
+}
+
+// Rights name whose rights a session has, and which: what one has opened with them, others may not go on with.
+func (s *Session) Rights() string { return s.Name + " " + s.Scope.String() + " " + s.Targets.String() }
+
+// Everything tells whether somebody has each right.
+func (s *Session) Everything() bool { return s.Scope == everything }
+
+// By is how the journal and the log name somebody: "ann (token, 10.0.0.5:41234) via master 10.0.0.9:7081".
+func (s *Session) By() string {
+	by := s.Address
+	if s.Name != "" {
+		by = fmt.Sprintf("%s (%s)", s.Name, strings.Trim(s.How+", "+s.Address, ", "))
+	}
+	switch {
+	case s.Master == "":
+		return by
+	case by == "":
+		return s.Master
+	}
+	return by + " via " + s.Master
+}
 
 // Line is one credential, with what it may do.
 type Line struct {
@@ -132,3 +217,90 @@ func uidOf(account string) (string, error) {
 	}
 	return known.Uid, nil
 }
+
+// Scope is a set of rights.
+type Scope uint8
+
+// The rights; docs/security.md says what each is for.
+const (
+	Status Scope = 1 << iota
+	Read
+	Submit
+	Run
+	Admin
+	Worker
+)
+
+// scopes are the words of a file, each with its right and all that it gives; who gives more stands first.
+var scopes = []struct {
+	word       string
+	right, all Scope
+}{
+	{"admin", Admin, Status | Read | Submit | Run | Admin},
+	{"run", Run, Status | Read | Submit | Run},
+	{"read", Read, Status | Read},
+	{"submit", Submit, Submit},
+	{"status", Status, Status},
+	{"worker", Worker, Worker},
+}
+
+// ParseScope gives the rights of a word.
+func ParseScope(word string) (Scope, error) {
+	for _, s := range scopes {
+		if s.word == word {
+			return s.all, nil
+		}
+	}
+	return 0, errors.New("not a scope; allowed: status, read, submit, run, admin and worker")
+}
+
+// Has tells whether one of the rights in need is in s.
+func (s Scope) Has(need Scope) bool { return s&need != 0 }
+
+// String is the word that gives the rights, or that a single one is named by; else such words with + between.
+func (s Scope) String() string {
+	var words []string
+	for _, known := range scopes {
+		if s.Has(known.right) {
+			words = append(words, known.word)
+			s &^= known.all
+		}
+	}
+	return strings.Join(words, "+")
+}
+
+// Targets are those that a principal reaches: names, patterns that end with /*, or * alone. The zero
+// value reaches none.
+type Targets struct{ names []string }
+
+// ParseTargets reads a list with commas.
+func ParseTargets(text string) (Targets, error) {
+	names := strings.Split(text, ",")
+	odd := slices.ContainsFunc(names, func(name string) bool {
+		name = strings.TrimSuffix(name, "/*")
+		return name == "" || strings.ContainsFunc(name, unfit)
+	})
+	if odd && text != "*" {
+		return Targets{}, errors.New("not a list of targets; allowed: NAME,NAME, with NAME/* for all below NAME/, and * alone for all")
+	}
+	return Targets{names}, nil
+}
+
+// unfit is about a rune that has a meaning in the file, that nobody sees, or that stands for what is no UTF-8.
+func unfit(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("* #\ufffd", r) }
+
+// all tells whether these are all targets.
+func (t Targets) all() bool { return slices.Contains(t.names, "*") } // which stands alone
+
+// Reach tells whether a target is among them. NAME/* reaches what goes on behind NAME/, at any depth, and
+// not NAME itself.
+func (t Targets) Reach(target string) bool {
+	return t.all() || slices.ContainsFunc(t.names, func(name string) bool {
+		stem, pattern := strings.CutSuffix(name, "*")
+		rest, within := strings.CutPrefix(target, stem)
+		return within && pattern == (rest != "")
+	})
+}
+
+// String is the list as it stands in a file.
+func (t Targets) String() string { return strings.Join(t.names, ",") }

@@ -6,12 +6,11 @@
 // A request is declared once, as a variable of type Request, beside the structs of its data and its
 // answer:
 //
-//	worker.go   what a worker answers
+//	worker.go   what a worker answers, its status too
 //	master.go   what a master answers, and what a worker registers with
-//	journal.go  what is asked about journals, of either
+//	journal.go  what is asked about journals and the index beside one, of either
 //	operator.go what operators ask of workers, of either
-//	jobs.go     what is asked of the index beside a worker's journal, of either
-//	read.go     how data is read that a peer sent
+//	request.go  how a request is declared, who may ask it, and how its data is read
 //
 // The structs are written as JSON by encoding/json. They are read by hand where clients know the
 // texts of the refusals; a field that a request does not have is

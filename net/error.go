@@ -49,16 +49,6 @@ const (
 	refusedInternal = Refusal("internal error")
 )
 
-// publicText is the part of a handler's error that its peer may see, and
-// whether that is all there is to know.
-func publicText(err error) (text string, whole bool) {
-	var refusal Refusal
-	if errors.As(err, &refusal) {
-		return string(refusal), true
-	}
-	return string(refusedInternal), false
-}
-
 // Code is what an error is, for programs; its text is for people, and is what clients have known
 // for long. A peer gets a code with each error that answers a request, if it asked for codes.
 type Code string

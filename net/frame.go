@@ -428,15 +428,6 @@ func validText(text []byte) []byte {
 	return bytes.ToValidUTF8(text, []byte("\uFFFD"))
 }
 
-// refused is the frame that answers a request with the part of an error that its peer may see.
-func (m message) refused(err error) []byte {
-	text, _ := publicText(err)
-	if !m.coded {
-		return encodeError(m.no, text, "")
-	}
-	return encodeError(m.no, text, CodeOf(err))
-}
-
 // maxSafe is the largest integer n such that n and n+1 are both exact in a float64,
 // which is all that a JavaScript peer has for numbers.
 const maxSafe = 1<<53 - 1

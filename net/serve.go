@@ -395,3 +395,22 @@ func (l *Link) encoded(encode func() [][]byte) [][]byte {
 	}
 	return encode()
 }
+
+// refused is the frame that answers a request with the part of an error that its peer may see.
+func (m message) refused(err error) []byte {
+	text, _ := publicText(err)
+	if !m.coded {
+		return encodeError(m.no, text, "")
+	}
+	return encodeError(m.no, text, CodeOf(err))
+}
+
+// publicText is the part of a handler's error that its peer may see, and
+// whether that is all there is to know.
+func publicText(err error) (text string, whole bool) {
+	var refusal Refusal
+	if errors.As(err, &refusal) {
+		return string(refusal), true
+	}
+	return string(refusedInternal), false
+}

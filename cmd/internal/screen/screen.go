@@ -8,11 +8,13 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+	"github.com/mattn/go-runewidth"
 )
 
 // longestLine is how many characters of a line a terminal is shown: fifty screens or so. The rest
@@ -175,4 +177,86 @@ func InALine(text string) string {
 		}
 	}
 	return Clean(strings.Join(lines, " / "))
+}
+
+// widths are how wide terminals show characters, wherever a program runs: no variable of the
+// environment has a say. Joiners and selectors, which would change it, are written out before.
+var widths = &runewidth.Condition{StrictEmojiNeutral: true}
+
+// Width is how many columns of a terminal a text takes.
+func Width(text string) (width int) {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			for _, r := range text {
+				width += widths.RuneWidth(r)
+			}
+			return width
+		}
+	}
+	return len(text)
+}
+
+// Cut is the beginning of a text, with a … behind it, so that it takes no more than width columns.
+func Cut(text string, width int) string {
+	if Width(text) <= width {
+		return text
+	}
+	taken := 0
+	for i, r := range text {
+		if taken += widths.RuneWidth(r); taken > width-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// Narrow takes columns of a table that is too wide from those that may be cut, always from the widest of
+// them, so that none is cut while a wider one is whole; least is what a column keeps, -1 of one that is
+// not cut.
+func Narrow(widths []int, over int, least func(column int) int) {
+	for ; over > 0; over-- {
+		widest := -1
+		for i, width := range widths {
+			if keeps := least(i); keeps >= 0 && width > keeps && (widest < 0 || width > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// Length is a length of time as people read it, in its two largest units: 5s, 2m3s, 1h2m, 3d4h.
+func Length(d time.Duration) string {
+	units := []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	d = max(0, d).Round(time.Second)
+	for i, unit := range units[:3] {
+		if n := d / unit.size; n > 0 {
+			next := units[i+1]
+			return fmt.Sprintf("%d%s%d%s", n, unit.name, d%unit.size/next.size, next.name)
+		}
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
+
+// ShortLength is Length, but of what is shorter than ten seconds to the hundredth: of processor
+// time most is.
+func ShortLength(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.2fs", max(0, d).Seconds())
+	}
+	return Length(d)
+}
+
+// Count is a number of things: 1 job, 2,935 jobs.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return humanize.Comma(int64(n)) + " " + thing + "s"
 }

@@ -30,7 +30,7 @@ func TestOwnFile(t *testing.T) {
 	must.Do(t, set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()))
 	want := []string{
 		"environment JOBCTL_TIMEUOT: unknown, and not used; the nearest known one is JOBCTL_TIMEOUT",
-		path + ":1: password: it ends before its #, with which a comment begins; allowed: quotes around the whole value, or blanks before and behind the # of a comment",
+		path + ":1: password: it is cut at its #, which begins a comment; allowed: quotes around the whole value, or blanks before and behind the # of a comment",
 		path + ":3: unknown key mysql_host is not used",
 		path + ":2: master: its value counts as false; allowed: 1 and true, 0 and false",
 		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod o-rwx " + path,

@@ -126,7 +126,7 @@ const helpCommand = "help"
 
 // help is that word as a command, to be listed: arrange makes it the flag.
 func help() *cmd {
-	return command("help [COMMAND]", "this help; of a command: what it does, its flags and examples", nil)
+	return command("help [COMMAND]", "this help, or the purpose, flags and examples of one command", nil)
 }
 
 // elsewhere are commands of docker, systemctl, kubectl, gearadmin and others, and what does that here.
@@ -219,7 +219,7 @@ var completions embed.FS
 func shells() []string { return []string{"bash", "zsh", "fish"} }
 
 func (p *program) completion() *cmd {
-	return command("completion SHELL", "print what makes bash, zsh or fish complete jobctl's commands and flags", func(_ context.Context, args []string) error {
+	return command("completion SHELL", "print the completion script for bash, zsh or fish", func(_ context.Context, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells(), args[0]) {
 			return wrongUsage("completion: needs a shell, got %q; allowed: bash, zsh, fish", args)
 		}

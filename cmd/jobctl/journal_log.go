@@ -56,7 +56,7 @@ func (p *program) journalLog() *cmd {
 	})
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(oneOf{list: &kinds, allowed: kindNames()}, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
-	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only ends with this result: ok or fail")
+	c.FlagSet.Var(oneOf{value: &q.Result, allowed: []string{"ok", "fail"}}, "result", "only events with result ok or fail")
 	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what a client of this name or address asked for; a word of it is enough")
 	c.value("n", "only the newest N of them", conf.Int(&q.Last, 0, math.MaxInt))
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with new events, until interrupted")

@@ -44,7 +44,7 @@ func (p *program) journalVerify() *cmd {
 
 func (p *program) journalAnchor() *cmd {
 	var file string
-	c := p.journalCommand("anchor", "", "the newest event's number and hash: keep them where nobody can reach them who can change the journal", func(ctx context.Context, j *operator.Journals, _ []string) error {
+	c := p.journalCommand("anchor", "", "the newest event's number and hash: keep them out of reach of all who can change the journal", func(ctx context.Context, j *operator.Journals, _ []string) error {
 		var lines strings.Builder
 		err := j.Each(func(s operator.Source) error {
 			anchor, err := s.Anchor(ctx)
@@ -120,7 +120,7 @@ func readAnchors(file string) (anchorFile, error) {
 		known[worker] = append(known[worker], anchor)
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("read anchors: %s has none: there would be nothing to compare with", file)
+		return nil, fmt.Errorf("read anchors: %s has none, so nothing can be compared", file)
 	}
 	return known, nil
 }
@@ -185,7 +185,7 @@ func (p *program) sayVerified(text *strings.Builder, v history.Verdict) {
 	}
 	fmt.Fprintf(text, "verified: %d events", count)
 	if v.First > 1 {
-		fmt.Fprintf(text, " from %d on, before which retention has removed what was there", v.First)
+		fmt.Fprintf(text, " from %d on (retention has removed those before)", v.First)
 	}
 	if count > 0 {
 		fmt.Fprintf(text, ", the last of %s with hash %s", p.clock(v.Time), v.Hash)

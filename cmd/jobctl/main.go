@@ -310,7 +310,7 @@ func defaultFile(environ []string) string {
 func (c *config) register(set *conf.Set) {
 	set.AddProfiles("host", "port", "master", "master_port", "password", "password_file", "tls", "tls_ca", "tls_name", "tls_cert", "tls_key", "socket")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
-	set.Add("host", "127.0.0.1", "the host of the daemon; of masters also several: `a, b:7082`. The first that answers is asked, and a poke goes to all. `hostname` is the same", conf.Hosts(&c.host, "port")).Alias("hostname")
+	set.Add("host", "127.0.0.1", "the host of the daemon, or several masters: `a, b:7082`. The first that answers is asked, and a poke goes to all. `hostname` means the same", conf.Hosts(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port", conf.Int(&c.port, 1, 65535)).Without("7080, with `master` 7081")
 	set.Add("socket", "", "path of its [unix socket](security.md#unix-sockets), in place of `host` and `port`", conf.Socket(&c.socket)).
 		Without("if none of the three is given, `/run/jobd/jobd.sock`, with `master` `jobd-master.sock`, is tried first")

@@ -381,8 +381,8 @@ func (p *program) health() *cmd {
 		}
 		return exit.With(int(h.State), errTold)
 	})
-	c.value("max-age", "critical if the oldest row of a target has waited longer; without it a warning from 15m on, critical from 1h on", conf.Duration(&limits.MaxAge, time.Second))
-	c.value("max-lag", "critical if the table has been behind the journal for longer; without it that is not judged", conf.Duration(&limits.MaxLag, time.Second))
+	c.value("max-age", "critical if the oldest row of a target has waited longer; default: a warning from 15m on, critical from 1h on", conf.Duration(&limits.MaxAge, time.Second))
+	c.value("max-lag", "critical if the table has been behind the journal for longer; default: not judged", conf.Duration(&limits.MaxLag, time.Second))
 	return c
 }
 

@@ -56,7 +56,7 @@ func (p *program) tail() *cmd {
 		return f.run(ctx)
 	})
 	c.FlagSet.BoolVar(&f.follow, "f", false, "follow new output until the job has ended")
-	c.value("n", "begin with the last N lines of stdout and of stderr; without it with all that is kept, with -f and a running job with 10", conf.Int(&f.lines, 0, math.MaxInt))
+	c.value("n", "begin with the last N lines of stdout and of stderr; default: all that is kept; 10 with -f and a running job", conf.Int(&f.lines, 0, math.MaxInt))
 	return c
 }
 
@@ -269,7 +269,7 @@ func (f *follower) await(text string) error {
 	}
 	if !f.waited {
 		f.waited = true
-		f.note(fmt.Errorf("%w; what it writes follows", err))
+		f.note(fmt.Errorf("%w; its output follows", err))
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (f *follower) absent(ctx context.Context, fleet []operator.Answer[api.JobOu
 		return nil
 	}
 	if row.Status == "accepted" || row.Status == "running" {
-		return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; "+
+		return errors.Join(fmt.Errorf("job %d: its row is '%s', and no worker that was asked has its output; "+
 			"its worker was not asked, or does not answer", f.job, clean(row.Status)), unheard)
 	}
 	return errors.Join(f.fromRow(ctx), unheard)

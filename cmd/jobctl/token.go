@@ -14,7 +14,7 @@ import (
 
 // token is the commands about tokens, which a daemon knows by the lines of its principals_file.
 func (p *program) token() *cmd {
-	c := command("token COMMAND", "make a token, by which a daemon knows its client, or show what a token may do", nil)
+	c := command("token COMMAND", "make a token that identifies a client to daemons, or show what a token may do", nil)
 	c.Subcommands = []*cmd{p.tokenNew(), p.tokenCheck()}
 	return c
 }
@@ -53,7 +53,7 @@ func (p *program) tokenNew() *cmd {
 			return nil
 		}
 		p.say("The token, for the client, as its password. It is shown only now:\n\n%s\n\n"+
-			"The line, for the principals_file of each daemon that is to know it:\n\n%s\n", form.Token, form.Line)
+			"The line, for the principals_file of each daemon that should accept it:\n\n%s\n", form.Token, form.Line)
 		return nil
 	})
 	c.FlagSet.Var(oneOf{value: &scope, allowed: []string{"status", "read", "submit", "run", "admin", "worker"}}, "scope", "what it may do: status, read, submit, run, admin or worker")
@@ -72,7 +72,7 @@ func (p *program) tokenNew() *cmd {
 
 func (p *program) tokenCheck() *cmd {
 	file := ""
-	c := command("token check [--file FILE]", "tell what a token may do by a principals_file (--file); without it print the digest that stands for it there. The token is asked for, or read from stdin", func(context.Context, []string) error {
+	c := command("token check [--file FILE]", "tell what a principals_file (--file) lets a token do; without --file print the token's digest. jobctl asks for the token, or reads it from stdin", func(context.Context, []string) error {
 		token, err := p.secret("token")
 		if err != nil {
 			return err

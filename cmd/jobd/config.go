@@ -179,7 +179,7 @@ func (c *jobsConfig) register(set *conf.Set) {
 	set.Add("on_crash", "fail", "a job of unknown outcome: `fail` it, or `requeue` it, with `JOBD_ATTEMPT=2` (3, …) and `JOBD_RECOVERED=1` in its environment", conf.Either(&c.requeueCrashed, "fail", "requeue"))
 	set.Add("max_attempts", "3", "the most starts of a job of unknown outcome, with `on_crash = requeue`", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "how long running jobs may go on after SIGTERM; then they get SIGTERM, and 5 s later SIGKILL. 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
-	set.Add("lost_after", "5m", "with a new journal: how long rows with a worker id of the worker's name are left alone, before their outcome counts as unknown", conf.Duration(&c.lostAfter, 0))
+	set.Add("lost_after", "5m", "with a new journal: how long rows claimed under the worker's name are left alone, before their outcome counts as unknown", conf.Duration(&c.lostAfter, 0))
 	set.Add("on_stop", "drain", "on SIGTERM `drain`, or `handover`: leave the jobs to the runner for the next start", conf.Either(&c.handover, "drain", "handover"))
 }
 
@@ -207,11 +207,11 @@ type masterConfig struct {
 
 func (c *masterConfig) register(set *conf.Set) {
 	set.Add("master_host", "", "the master, or several: `a, b:7082`. The worker registers with each", conf.Text(&c.hosts))
-	set.Add("master_port", "", "the port of each master that names none. Without any port a master is not used", conf.Int(&c.port, 1, 65535))
+	set.Add("master_port", "", "the port of masters listed without one. A master without any port is not used", conf.Int(&c.port, 1, 65535))
 	set.Add("master_unix", "", "absolute path of the [unix socket](security.md#unix-sockets) of a master on this host, beside or in place of `master_host`", conf.Socket(&c.unix))
 	set.Add("master_reconnect_timeout", "10", "the wait, with jitter, before a lost master is tried again; a duration", conf.Duration(&c.reconnect, time.Millisecond))
 	c.tls.Register(set, "master_", "the masters", false, false)
-	set.Add("master_scope", "admin", "the largest [scope](security.md#principals) of a master, unless `master_tls = verify` or its socket verifies it", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
+	set.Add("master_scope", "admin", "the largest [scope](security.md#principals) of masters not verified by `master_tls = verify` or a socket", conf.OneOf(&c.scope, "status", "read", "submit", "run", "admin"))
 }
 
 // most is what a master may ask at most that nobody has verified.

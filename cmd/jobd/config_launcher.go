@@ -64,8 +64,8 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 	}
 	command, folder, account, group := "required", "where jobd was started", "jobd's own", "Executors"
 	usage := "the command that runs a job, split into words; then `{id}` in every word becomes the job's id. Or the address of a [service](executors.md): `http://HOST/PATH`, `https://HOST/PATH`, `fastcgi:SOCKET SCRIPT`, `fastcgi:HOST:PORT SCRIPT`. Or `gearman`: [Gearman workers](gearman.md) run it"
-	rights := "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; `root` only by that word"
-	variable := "an environment variable for it, besides jobd's own without `JOBD_…`"
+	rights := "the [account](security.md#jobs-of-another-account) of its jobs, by name or uid; not 0: write `root`"
+	variable := "an environment variable for it, added to jobd's own except `JOBD_…`"
 	if prefix == "" {
 		set.Group("Jobs")
 	} else {
@@ -89,7 +89,7 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		return of(names).variable(names[len(names)-1])
 	}).Live()
 	set.Group(group)
-	add("launcher_mode", string(jobexec.ModeProcess), "what a job of the command is: a `process` of its own, a `fork` of one, or a turn in a `pool`; not with a service",
+	add("launcher_mode", string(jobexec.ModeProcess), "how the command runs a job: as a `process` of its own, a `fork` of one, or a turn in a `pool`; not with a service",
 		func(l *launcherConfig) conf.Decode {
 			return conf.OneOf(&l.mode, string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModePool))
 		})
@@ -103,7 +103,7 @@ func addLauncher(set *conf.Set, prefix string, of func(names []string) *launcher
 		func(l *launcherConfig) conf.Decode { return orNever(&l.keep.IdleTimeout) })
 	add("boot_timeout", "30", "`fork` and `pool`: how long a process may take to get ready, from 1s to 1h",
 		func(l *launcherConfig) conf.Decode { return conf.WholeSeconds(&l.keep.BootTimeout, longestBoot) })
-	add("launcher_watch", "false", "`fork` and `pool`: replace processes when a file named in the command has changed, [not one that this loads](executors.md#a-new-version-of-the-application)",
+	add("launcher_watch", "false", "`fork` and `pool`: replace processes when a file named in the command has changed, [not files that it loads](executors.md#a-new-version-of-the-application)",
 		func(l *launcherConfig) conf.Decode { return conf.Bool(&l.keep.Watch) })
 	add("launcher_secret", "", "signs [requests over HTTP](executors-http.md)",
 		func(l *launcherConfig) conf.Decode { return conf.NonEmpty(&l.secret) }).Secret().Kept()

@@ -60,7 +60,7 @@ func (c *config) addTarget(set *conf.Set) {
 	}
 	add("attempts", "", "the most starts of a job until it succeeds, up to 65535. More than 1 needs `use_columns` with `run_at`, `planned_at` and `attempts`",
 		func(t *targetConfig) conf.Decode { return conf.Int(&t.terms.Attempts, 1, mostAttempts) }).Without("1")
-	add("backoff", "10s..1h", "the wait before the next attempt: the first value, doubled each time up to the second, give or take a fifth; a single value is constant. Whole seconds",
+	add("backoff", "10s..1h", "FIRST..MOST: the wait before the next attempt, doubled each time up to MOST, give or take a fifth; a single value is constant. Whole seconds",
 		func(t *targetConfig) conf.Decode { return t.decodeBackoff })
 	add("timeout", "", "how long a job may run, in whole seconds; then its process group gets SIGTERM and it has failed",
 		func(t *targetConfig) conf.Decode { return conf.WholeSeconds(&t.terms.Timeout, conf.Longest) })

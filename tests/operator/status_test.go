@@ -124,7 +124,7 @@ func TestTailFollowsAJob(t *testing.T) {
 	harness.Dial(t, worker.Addr).Ask(t, "pause", nil) // its first look may still be under way
 	db.Insert(t, 1, "a", "waiting")
 	f := follow(t, worker, "tail", "-f", "a:1")
-	if told, err := f.errors.ReadString('\n'); err != nil || told != "jobctl: job 1: it has not started: its row is 'waiting'; what it writes follows\n" {
+	if told, err := f.errors.ReadString('\n'); err != nil || told != "jobctl: job 1: it has not started: its row is 'waiting'; its output follows\n" {
 		t.Fatalf("before its start: %q, %v", told, err)
 	}
 	harness.Dial(t, worker.Addr).Ask(t, "continue", nil)

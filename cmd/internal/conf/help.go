@@ -30,7 +30,7 @@ func (s *Set) Help(w io.Writer) {
 	fmt.Fprintln(w)
 	layout.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
 		"and as a variable of the environment in capitals (%sHOST for host). "+
-		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
+		"A flag overrides the environment, then come the file and the default.", s.program.Prefix))
 	if s.program.Below != nil {
 		s.program.Below(w)
 	}

@@ -24,7 +24,7 @@ var errHTTP = errors.New("an address and a port, as in 127.0.0.1:9180 (0.0.0.0 f
 
 // Register registers the keys.
 func (h *HTTP) Register(set *Set) {
-	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [the page](page.md), [numbers and health](monitoring.md)", h.Decode)
+	set.Add("http_listen", "", "address and port, or absolute path of a unix socket (mode 0660), for [the page](page.md), [metrics and health](monitoring.md)", h.Decode)
 	set.Add("http_hosts", "", "further names of the host, with commas, by which browsers may ask", list(&h.Hosts, func(name string) (string, error) {
 		return name, Host(&name, "http_listen")(name)
 	}))

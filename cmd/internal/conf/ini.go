@@ -207,5 +207,5 @@ func oddComment(text string, at int) (odd string, ofSecrets bool) {
 	if ofSecrets && !goesOn {
 		return "", false
 	}
-	return fmt.Sprintf("it ends before its %c, with which a comment begins; allowed: quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at]), ofSecrets
+	return fmt.Sprintf("it is cut at its %c, which begins a comment; allowed: quotes around the whole value, or blanks before and behind the %[1]c of a comment", text[at]), ofSecrets
 }

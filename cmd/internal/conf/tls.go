@@ -73,11 +73,11 @@ type Trust struct {
 // Register registers the keys, whose names begin with a prefix. whom is who is called; shows: a
 // certificate may be shown to it; prefers: there is a word for TLS with whomever.
 func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
-	meaning := "[TLS](security.md#tls) to " + whom + ": `off`, or `verify` its certificate before anything is sent"
+	meaning := "[TLS](security.md#tls) to " + whom + ": `off`, or `verify` the certificate before anything is sent"
 	words := []string{off, verify}
 	if prefers {
 		words = []string{off, preferred, verify}
-		meaning = "[TLS](security.md#tls) to " + whom + ": `off`, `preferred` (encrypted where the server can, its certificate not verified), or `verify` its certificate before anything is sent"
+		meaning = "[TLS](security.md#tls) to " + whom + ": `off`, `preferred` (encrypted where the server can, its certificate not verified), or `verify` the certificate before anything is sent"
 	}
 	set.Add(prefix+"tls", off, meaning, func(text string) error {
 		var word string
@@ -86,7 +86,7 @@ func (t *Trust) Register(set *Set, prefix, whom string, shows, prefers bool) {
 		return err
 	})
 	set.Add(prefix+"tls_ca", "", "a PEM file of CA certificates to verify "+whom, NonEmpty(&t.CA)).Without("the system's")
-	set.Add(prefix+"tls_name", "", "the name that its certificate must have", NonEmpty(&t.Name)).Without("the host")
+	set.Add(prefix+"tls_name", "", "the name that the certificate must have", NonEmpty(&t.Name)).Without("the host")
 	if shows {
 		set.Add(prefix+"tls_cert", "", "a file with the certificate to show to "+whom, NonEmpty(&t.Cert))
 		set.Add(prefix+"tls_key", "", "the file with its key", NonEmpty(&t.Key))

@@ -32,7 +32,7 @@ func (c *Journal) Register(set *conf.Set, without, keeps string) {
 	set.Add("journal_segment_age", "24h", "the journal begins a new segment at this age, from 1s", conf.Duration(&c.Log.SegmentAge, time.Second))
 	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever"+keeps, conf.Duration(&c.Log.Retention, 0))
 	set.Add("journal_archive_dir", "", "an existing folder to which old segments are moved", conf.NonEmpty(&c.Log.ArchiveDir))
-	set.Add("journal_min_free", "64MiB", c.Low+" while the journal's disk has less free than this, or than a tenth of its size if that is less", conf.Size(&c.MinFree, 0, 1<<40))
+	set.Add("journal_min_free", "64MiB", c.Low+" while the journal's disk has less free space than this, capped at a tenth of the disk", conf.Size(&c.MinFree, 0, 1<<40))
 }
 
 // shortRetention is too short for any journal: a number below it was hardly meant as seconds.

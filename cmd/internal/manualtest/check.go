@@ -114,7 +114,7 @@ func FileForm(prefix string) []Section {
 			"A value may stand in quotes: in double ones with the escapes of JSON, in single ones as it is. A key alone in its line has the value true."},
 		{Text: "A boolean is true as 1 or true. A duration is a number of seconds, or has a unit: 500ms, 2m, 30d. A size is a number of bytes, or has a unit: 64KiB, 16MiB."},
 		{Text: "Every key is also a flag, with a hyphen for each _, and a variable of the environment: " + prefix + "HOST for host. " +
-			"A flag counts before the environment, that before the file, that before the default."},
+			"A flag overrides the environment, then come the file and the default."},
 		{Text: "An unknown key is a warning, which names the nearest known one. What is wrong is told all at once, each with its line and with what is allowed."},
 	}}}
 }

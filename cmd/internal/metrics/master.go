@@ -43,7 +43,7 @@ func (m *Master) Handler(now func() master.Standing, journal func() []api.NotRea
 			always(func(s standing) float64 { return float64(s.Unserved) }),
 		},
 		{
-			"jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.", nil,
+			"jobd_master_targets_unserved_oldest_seconds", "How long the first unserved target waits; 0: none.", nil,
 			always(func(s standing) float64 { return age(s.UnservedSince, time.Now()) }),
 		},
 		{

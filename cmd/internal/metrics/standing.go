@@ -107,7 +107,7 @@ func standing() []number[*scraped] {
 			target(func(t *api.TargetStatus) float64 { return truth(t.Paused) }),
 		},
 
-		{"jobd_executor_processes", "Pool processes, by what they do.", []string{"target", "mode", "state"}, pool(func(e *api.ExecutorStatus, send send) {
+		{"jobd_executor_processes", "Pool processes, by state.", []string{"target", "mode", "state"}, pool(func(e *api.ExecutorStatus, send send) {
 			send(float64(e.Booting), "booting")
 			send(float64(e.Ready), "ready")
 			send(float64(e.Busy), "busy")
@@ -131,20 +131,20 @@ func standing() []number[*scraped] {
 			executor(func(e *api.ExecutorStatus, send send) { send(truth(e.Unready != "")) }),
 		},
 		{
-			"jobd_executor_failing", "1 while no new process gets ready, and those that were there before go on.", ofExecutor,
+			"jobd_executor_failing", "1 while no new process gets ready, but existing ones go on.", ofExecutor,
 			pool(func(e *api.ExecutorStatus, send send) { send(truth(e.Failing != "")) }),
 		},
 
 		{"jobd_mirror_lag_events", "Journalled events that the table does not show yet.", nil, always(func(s *scraped) float64 { return float64(s.Unshown) })},
 		{
-			"jobd_mirror_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.", nil,
+			"jobd_mirror_lag_seconds", "Age of the oldest event that the table does not show; 0: none.", nil,
 			always(func(s *scraped) float64 { return age(s.UnshownFrom, s.at) }),
 		},
 		{
 			"jobd_rows_set_aside", "Quarantined rows: they can't be claimed or updated for now.", nil,
 			always(func(s *scraped) float64 { return float64(s.Status.QuarantinedCount) }),
 		},
-		{"jobd_rows_set_aside_oldest_seconds", "For how long the first of them has been quarantined; 0 where there is none.", nil, always(func(s *scraped) float64 {
+		{"jobd_rows_set_aside_oldest_seconds", "How long the oldest quarantine has lasted; 0: none.", nil, always(func(s *scraped) float64 {
 			for _, oldest := range s.Status.Quarantined {
 				return age(oldest.Since, s.at)
 			}
@@ -159,17 +159,17 @@ func standing() []number[*scraped] {
 			always(func(s *scraped) float64 { return float64(s.Status.ClaimsInDoubt) }),
 		},
 
-		{"jobd_journal_size_bytes", "What the journal takes on its disk.", nil, journal(func(j *api.JournalStatus) float64 { return float64(j.Bytes) })},
+		{"jobd_journal_size_bytes", "Disk space that the journal uses.", nil, journal(func(j *api.JournalStatus) float64 { return float64(j.Bytes) })},
 		{"jobd_journal_segments", "The journal's files of events.", nil, journal(func(j *api.JournalStatus) float64 { return float64(j.Segments) })},
-		{"jobd_journal_disk_free_bytes", "What is free on the journal's disk.", nil, where(disk, func(s *scraped) float64 { return float64(s.Free) })},
+		{"jobd_journal_disk_free_bytes", "Free space on the journal's disk.", nil, where(disk, func(s *scraped) float64 { return float64(s.Free) })},
 		{"jobd_journal_disk_size_bytes", "The size of the journal's disk.", nil, where(disk, func(s *scraped) float64 { return float64(s.Total) })},
-		{"jobd_journal_full", "1 while too little is free there to begin anything new.", nil, journal(func(j *api.JournalStatus) float64 { return truth(j.Full != "") })},
+		{"jobd_journal_full", "1 while the journal's disk is too full to begin a job.", nil, journal(func(j *api.JournalStatus) float64 { return truth(j.Full != "") })},
 		{
 			"jobd_journal_index_lag_events", "Journalled events that are not in the index of jobs yet.", nil,
 			where(index, func(s *scraped) float64 { return float64(s.IndexLag) }),
 		},
 		{
-			"jobd_journal_index_lag_seconds", "How long ago the first of them was journalled; 0 where there is none.", nil,
+			"jobd_journal_index_lag_seconds", "Age of the oldest event that is not in the index; 0: none.", nil,
 			where(index, func(s *scraped) float64 { return s.IndexBehind.Seconds() }),
 		},
 		{
@@ -190,7 +190,7 @@ func standing() []number[*scraped] {
 			where(func(s *scraped) bool { return s.Status.Runner != nil }, func(s *scraped) float64 { return truth(s.Status.Runner.Reachable) }),
 		},
 		{
-			"jobd_runner_reconnects_total", "How often that connection was made again.", nil,
+			"jobd_runner_reconnects_total", "How often the runner was reconnected.", nil,
 			always(func(s *scraped) float64 { return float64(max(s.RunnerLinks, 1) - 1) }),
 		},
 		{"jobd_registered", "1 while the worker is registered with the master.", []string{"master"}, func(s *scraped, send send) {
@@ -207,7 +207,7 @@ func standing() []number[*scraped] {
 			},
 		},
 		{
-			"jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", ofTarget,
+			"jobd_jobs_waiting_oldest_seconds", "Age of the oldest waiting row, since time_created or since it was due; 0: none.", ofTarget,
 			func(s *scraped, send send) {
 				for name, t := range s.waiting.found {
 					if t.Count == 0 {
@@ -223,7 +223,7 @@ func standing() []number[*scraped] {
 			always(func(s *scraped) float64 { return truth(s.waiting.all) }),
 		},
 		{
-			"jobd_jobs_waiting_age_seconds", "How long ago that count was: at most one each 10 s.", nil,
+			"jobd_jobs_waiting_age_seconds", "Age of the last count of waiting rows, at most one per 10 s.", nil,
 			always(func(s *scraped) float64 { return age(s.waiting.at, s.at) }),
 		},
 		{"jobd_ready", "1 while the worker may take work; /readyz says why not.", nil, always(func(s *scraped) float64 { return truth(len(s.Status.NotReady) == 0) })},

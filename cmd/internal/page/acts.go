@@ -175,7 +175,7 @@ func (p *Page) allows(l *look, a *anAct) error {
 		return err
 	}
 	if p.ReadOnly {
-		return refuse(http.StatusForbidden, "this page only shows (http_read_only = yes): use jobctl")
+		return refuse(http.StatusForbidden, "this page is read-only (http_read_only = yes): use jobctl")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func askPause(l *look) (will intent, err error) {
 	}
 	will.Title = "Pause target " + screen.Clean(t.Target)
 	will.Will = []string{
-		fmt.Sprintf("No more jobs of it are started on %s, until somebody lets it continue, or the worker restarts.", countOf(t.Workers, "worker")),
+		fmt.Sprintf("No more of its jobs start on %s until somebody continues it or the worker restarts.", countOf(t.Workers, "worker")),
 		fmt.Sprintf("%s under way run to their end; rows keep waiting.", countOf(t.Running, "job")),
 	}
 	return will, nil
@@ -242,7 +242,7 @@ func askRecycle(l *look) (will intent, err error) {
 	name := screen.Clean(l.PathValue("name"))
 	return intent{Title: "Recycle target " + name, Will: []string{
 		"Its pool processes are replaced by new ones, each as soon as it has no job. Jobs under way go on in the old ones.",
-		"Targets whose jobs have a process each have nothing to replace.",
+		"Targets without pool processes have nothing to replace.",
 	}}, nil
 }
 
@@ -311,7 +311,7 @@ func askRestart(l *look) (will intent, err error) {
 	}
 	return intent{Title: "Restart worker " + screen.Clean(name), Will: []string{
 		"The worker starts again, with the program that is installed now. Jobs that run go on.",
-		"What was set by hand is as the configuration file says afterwards: pauses, slots.",
+		"Pauses and slots set by hand go back to what the configuration file says.",
 	}}, nil
 }
 

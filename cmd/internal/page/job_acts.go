@@ -65,7 +65,7 @@ func askCancel(l *look) (will intent, err error) {
 		Title: fmt.Sprintf("Cancel job %d", job.ID),
 		Will: []string{
 			"If it has not started it will not run, and its row becomes ignored. If it runs it gets SIGTERM, and SIGKILL when its time is over.",
-			"Of a row that recurs only the present run ends; its schedule goes on.",
+			"If the row recurs, only this run ends; its schedule goes on.",
 			"Now: " + screen.Clean(story.Verdict.Sentence) + ".",
 		},
 		Fields: []field{grace},
@@ -122,7 +122,7 @@ func askSignal(l *look) (will intent, err error) {
 	job, err := l.theJob()
 	return intent{
 		Title:  fmt.Sprintf("Send a signal to job %d", job.ID),
-		Will:   []string{"The signal goes to its process and all that it has started, where it runs. What they do then is theirs: to end a job, cancel it."},
+		Will:   []string{"The signal goes to the job's process and all that it has started. They may ignore it: to end a job, cancel it."},
 		Fields: []field{{Name: "signal", Label: "Signal", Value: signals[0], Options: signals}},
 	}, err
 }
@@ -245,7 +245,7 @@ func askAll(l *look, verb string, sentences ...string) (will intent, jobs []oper
 }
 
 func askRetryAll(l *look) (intent, error) {
-	will, jobs, err := askAll(l, "Retry", "Of these, what is done or ignored is set back and run once more; the others stay as they are.")
+	will, jobs, err := askAll(l, "Retry", "Of these, done or ignored jobs are set back and run once more; the others stay as they are.")
 	if err != nil {
 		return will, err
 	}
@@ -264,7 +264,7 @@ func (l *look) allToRetry() (list []operator.Again, r *operator.Retrying, err er
 }
 
 func askCancelAll(l *look) (intent, error) {
-	will, jobs, err := askAll(l, "Cancel", "What has not started will not run, and its row becomes ignored. What runs gets SIGTERM, and SIGKILL when its time is over.")
+	will, jobs, err := askAll(l, "Cancel", "Jobs not started will not run, and become ignored. Running jobs get SIGTERM, and SIGKILL when their time is over.")
 	will.Fields = []field{grace}
 	for _, job := range jobs {
 		will.Meant = append(will.Meant, fmt.Sprint(job.ID))

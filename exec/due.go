@@ -192,7 +192,7 @@ func (c *clock) learn(told, from, until time.Time, log *slog.Logger) {
 	}
 	switch {
 	case ahead.Abs() > mostAhead:
-		log.Warn("the clock of the database server and that of this worker differ; rows are due by the server's, and times of runs are the worker's",
+		log.Warn("the clocks of the database server and this worker differ: the server's says when rows are due, the worker's when jobs ran",
 			"server is ahead by", ahead.Round(time.Millisecond))
 		c.warned = ahead
 	case c.warned != 0:

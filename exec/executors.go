@@ -82,7 +82,7 @@ func unable(mode Mode, why string) string {
 	case mode.Requests():
 		return "the service that runs its jobs can't be reached: " + why
 	}
-	return "no process gets ready that could run its jobs: " + why
+	return "no process gets ready for its jobs: " + why
 }
 
 // declare tells the executors which pools and services the served targets need. Each method that changes

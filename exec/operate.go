@@ -357,7 +357,7 @@ func (w *Worker) Plan(ctx context.Context, wish PlanWish) (told Answer[int64], e
 	return do(ctx, w, ids, act{
 		what: "plan delayed jobs by hand", undone: notPlanned, limit: claimTimeout,
 		doubted: func(id int64) string {
-			return fmt.Sprintf("job %d: it is not known yet whether that was done: its row shows it", id)
+			return fmt.Sprintf("job %d: it is unknown whether its row was changed; look at the row", id)
 		},
 		accept: func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 			if row.Plan != nil {

@@ -98,7 +98,7 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 	if IsClosed(process.Begun()) {
 		pid = process.Started().Pid
 	}
-	w.Logger.Info("job of the former process goes on", "job", old.ID, "target", old.Target, "pid", pid)
+	w.Logger.Info("a job survived the worker restart", "job", old.ID, "target", old.Target, "pid", pid)
 	j := b.Adopt(old, process)
 	if old.Cancelled != nil {
 		w.killLater(j, process, *old.Cancelled)
@@ -235,7 +235,7 @@ func (w *Worker) isFree(ctx context.Context, workerID string, rows int) (bool, e
 	if !seen {
 		since = time.Now()
 		w.claims.free[workerID] = since
-		w.Logger.Warn("rows with a worker id of this worker's name are not in its journal: left alone for now",
+		w.Logger.Warn("rows claimed under this worker's name are not in its journal: left alone for now",
 			"rows", rows, "worker id", workerID, "until unused for", w.LostAfter)
 	}
 	if time.Since(since) < w.LostAfter {
@@ -380,7 +380,7 @@ func lostClaim(row journal.Row) journal.Accepted {
 // whyLost is why the journal does not know a claim of this worker.
 func (w *Worker) whyLost() string {
 	if w.fresh {
-		return "the journal that knew it was lost"
+		return "the claim's journal was lost"
 	}
 	return "the journal does not know its claim"
 }

@@ -57,7 +57,7 @@ func (w *Worker) retry(row journal.Row, wish RetryWish, to string) (drafts []jou
 	case row.Status == journal.RowDelayed:
 		return nil, "status = delayed: it comes back by itself when it is due; run-now has it run at once"
 	case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
-		return nil, "status = " + row.Status + ": only what is done or ignored is retried"
+		return nil, "status = " + row.Status + ": only done or ignored rows are retried"
 	case guarded && row.Finished != expected:
 		return nil, "it has run again meanwhile"
 	case w.board.Holds(row.Job):

@@ -55,8 +55,8 @@ func TestRowsThatHaveEndedAreSetBack(t *testing.T) {
 	}, jobexec.Answer[string]{
 		Jobs: map[int64]string{1: "waiting", 2: "manual", 7: "waiting"},
 		Errors: map[int64]string{
-			3: "status = waiting: only what is done or ignored is retried", 4: "status = manual: only what is done or ignored is retried",
-			5: "status = running: only what is done or ignored is retried", 6: "it has run again meanwhile", 9: "job 9 not found",
+			3: "status = waiting: only done or ignored rows are retried", 4: "status = manual: only done or ignored rows are retried",
+			5: "status = running: only done or ignored rows are retried", 6: "it has run again meanwhile", 9: "job 9 not found",
 		},
 	})
 	if diff := cmp.Diff([]string{"a", "c"}, <-told); diff != "" {

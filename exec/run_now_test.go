@@ -33,8 +33,8 @@ func TestRunNow(t *testing.T) {
 		synctest.Wait()
 		answer := must.Get(w.Plan(t.Context(), jobexec.PlanWish{IDs: []int64{1, 2, 3, 4, 5, 1}, By: "somebody"}))(t)
 		want := jobexec.Answer[int64]{Jobs: map[int64]int64{1: tomorrow, 2: tomorrow}, Errors: map[int64]string{
-			3: "status = waiting: only what is delayed is run before its time",
-			4: "status = manual: only what is delayed is run before its time", 5: "job 5 not found",
+			3: "status = waiting: only a delayed row can be run early",
+			4: "status = manual: only a delayed row can be run early", 5: "job 5 not found",
 		}, Requested: true}
 		if diff := cmp.Diff(want, answer); diff != "" {
 			t.Errorf("answer (-want +got):\n%s", diff)
@@ -67,7 +67,7 @@ func TestRunNowInDoubt(t *testing.T) {
 		synctest.Wait()
 		tab.change(func() { tab.commit = func(func()) error { return errAway } })
 		answer, err := w.Plan(t.Context(), runNow)
-		if err != nil || answer.Errors[1] != "job 1: it is not known yet whether that was done: its row shows it" {
+		if err != nil || answer.Errors[1] != "job 1: it is unknown whether its row was changed; look at the row" {
 			t.Errorf("answer %+v, %v", answer, err)
 		}
 		tab.change(func() { tab.commit = nil })

@@ -51,7 +51,7 @@ func TestALostJournal(t *testing.T) {
 		}
 	}
 	done := f.outcome(1)
-	if want := "jobd: outcome unknown: the journal that knew it was lost\n"; done.Result != "fail" || string(done.Stderr.Kept) != want {
+	if want := "jobd: outcome unknown: the claim's journal was lost\n"; done.Result != "fail" || string(done.Stderr.Kept) != want {
 		t.Errorf("ended with %+v, want %q", done, want)
 	}
 	if got := f.worker.Status().UnownedRows; got != 1 {

@@ -17,7 +17,7 @@ type Filter struct {
 	Has    func(target string) bool // only events of such targets' jobs, and about such targets alone; nil: of all
 	Since  time.Time                // only events at or after this time
 	Until  time.Time                // only events before this time
-	Result string                   // only ends with this result: ok or fail
+	Result string                   // only events with result ok or fail
 	By     string                   // only what somebody asked for whose address or name has this in it
 	Last   int                      // only the newest n of these
 	Output bool                     // with the jobs' stdout and stderr

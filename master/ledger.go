@@ -130,7 +130,7 @@ func (m *Master) forgetIdle(ctx context.Context) {
 		})
 		if len(over) > 0 {
 			m.ledger.settle(over, time.Now().Add(-idleFor))
-			m.config.Logger.Info("pokes of targets are forgotten: nobody serves them, and no row of them waits", "targets", listed(over))
+			m.config.Logger.Info("pokes are forgotten: nobody serves their targets, and no row waits there", "targets", listed(over))
 		}
 		return
 	}

@@ -28,7 +28,7 @@ func (m *Master) poke(_ context.Context, link *jobnet.Link, request jobnet.Reque
 	return answer, nil
 }
 
-const tooManyPokes = "too many targets were poked that no worker has answered: forgot the oldest"
+const tooManyPokes = "too many poked targets have no answer yet: forgot the oldest"
 
 // deliver has every worker polled that serves something that was poked. What no worker answers
 // stays in the ledger.

@@ -320,8 +320,8 @@ func Dial(ctx context.Context, address string) (net.Conn, error) {
 	if uid := peerUID(conn); network == "unix" && uid != 0 && uid != os.Geteuid() {
 		if jobd, err := user.Lookup("jobd"); err != nil || jobd.Uid != strconv.Itoa(uid) {
 			_ = conn.Close()
-			return nil, fmt.Errorf("uid %d listens there, which is neither root, nor jobd, nor this process's own account: nothing was sent. "+
-				"If it is the right one, call it as that account, or by host and port", uid)
+			return nil, fmt.Errorf("uid %d listens there; it is not root, jobd or this process's account: nothing was sent. "+
+				"If that is right, run this as that account, or use host and port", uid)
 		}
 	}
 	return conn, nil

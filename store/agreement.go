@@ -121,7 +121,7 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 	case row.Status == journal.RowDelayed && job.Status != journal.StatusIgnored && !stale && !AsFound(job, row.Plan, row.Finished):
 		return wentOnElsewhere
 	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
-		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
+		return fmt.Sprintf("it is %s, unlike the row that the journal claimed", row.Status)
 	case isSetBack(job, journal.Row{Status: row.Status, Finished: row.Finished}):
 		return setBack
 	}
@@ -209,7 +209,7 @@ func payloadOf(job journal.Job) journal.Payload {
 // the journal of any one of them.
 
 // wentOnElsewhere is why a delayed row is left alone that is at another run than the journal knows.
-const wentOnElsewhere = "it went on elsewhere since: it waits for another run than the journal knows"
+const wentOnElsewhere = "it has moved on: it waits for a run that the journal does not know"
 
 // wentOn tells whether a row that was to come back did, and is none of this worker's any more:
 // another worker has run it since, or has it now, or somebody has changed it.

@@ -186,7 +186,7 @@ func (m *Mirror) planAnew(ctx context.Context, c Change, found *journal.Row) (jo
 	}
 	p := m.Replan(*c.Done, claim, *found.Plan)
 	p.Token, p.Schedule, p.Zone = c.Token, found.Plan.Schedule, found.Plan.Zone
-	m.Logger.Info("a schedule was edited while its job ran; what follows was planned anew", "job", c.Job, "schedule", p.Schedule)
+	m.Logger.Info("a schedule was edited while its job ran; its next run was planned anew", "job", c.Job, "schedule", p.Schedule)
 	return p, nil
 }
 

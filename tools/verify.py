@@ -182,7 +182,7 @@ def verify(folders, anchors):
     for n, h in sorted(heads + anchors):
         need(n <= seq, seq + 1, f"the journal ends with event {seq}, and event {n} is known")
         need(n < oldest[1] - 1 or n == 0 or seen[n] == h, n, "another event is known under this number")
-    need(live or not (heads or worked), seq + 1, "the newest segment is missing: all that are there are sealed")
+    need(live or not (heads or worked), seq + 1, "the newest segment is missing: all others are sealed")
     need(heads or not live or seq == 0, 0, "the head file is missing")
     need(mirror <= seq, seq + 1, f"the journal ends with event {seq}, and the table shows event {mirror}")
     begins(*oldest, state["removed"])

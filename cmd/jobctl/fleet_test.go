@@ -110,7 +110,7 @@ func TestConcurrencyOfAll(t *testing.T) {
 	}
 }
 
-const executorsAnswer = `{"targets": {"hook": {"concurrency": 2, "why": "the service can't be reached: refused"}, "mail": {"concurrency": 4}, "sms": {"why": "no process gets ready that could run its jobs: exit code 1\u001b[31m"}},
+const executorsAnswer = `{"targets": {"hook": {"concurrency": 2, "why": "the service can't be reached: refused"}, "mail": {"concurrency": 4}, "sms": {"why": "no process gets ready for its jobs: exit code 1\u001b[31m"}},
 	"executors": [
 		{"target": "hook", "mode": "http", "slots": 2, "address": "http://h/run/{id}", "processes": 0, "ready": 0, "busy": 1, "booting": 0, "boots": 3, "jobs": 12345, "unready": "the service can't be reached: refused", "since": 1795168805000},
 		{"target": "mail", "mode": "fork", "slots": 4, "processes": 5, "ready": 2, "busy": 2, "booting": 1, "boots": 19, "jobs": 900, "recycled": {"max_jobs": 12, "recycle": 2, "watch": 12}},

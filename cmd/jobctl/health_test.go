@@ -51,7 +51,7 @@ func TestHealthOfAWorker(t *testing.T) {
 		"max age, younger":            {"", old, " --max-age 30m", 0, "JOBD OK - "},
 		"max lag": {
 			`,"journal": {"events": 9, "mirrored": 4, "unshownSince": "2026-11-20T11:50:00Z"}`, recent, " --max-lag 5m", 2,
-			"JOBD CRITICAL - worker node-1: the table is behind for 10m0s",
+			"JOBD CRITICAL - worker node-1: the table is 10m0s behind the journal",
 		},
 		"aside": {
 			`,"asideCount": 2, "aside": [{"job": 1, "target": "mail", "reason": "locked", "since": "2026-11-01T00:00:00Z"}]`, recent, "", 1,

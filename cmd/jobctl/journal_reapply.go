@@ -309,9 +309,9 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 
 // describeBeginning says when a worker's history begins, and why not earlier.
 func (p *reapply) describeBeginning(told history.Unknown) string {
-	why := "it has nothing from before: the worker is new, or lost its journal"
+	why := "it has no earlier events: the worker is new, or lost its journal"
 	if told.Removed {
-		why = "retention has removed what was before"
+		why = "retention has removed earlier events"
 	}
 	return fmt.Sprintf("waiting rows that are older than the history of %s, which begins %s: %d; %s", clean(told.Name), p.clock(told.Begins), len(told.Rows), why)
 }

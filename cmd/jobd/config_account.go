@@ -114,7 +114,7 @@ func lacksRights(launcher jobexec.Launcher) (why, remedy string) {
 	if launcher.Account == nil {
 		return "", ""
 	}
-	why = "its jobs are to run as user " + launcher.Account.Name + ", and this process "
+	why = "its jobs should run as user " + launcher.Account.Name + ", and this process "
 	if missing := proc.MissingCapabilities(); len(missing) > 0 {
 		return why + "lacks " + strings.Join(missing, ", "), "start jobd as root, or under systemd with job-accounts.conf (docs/systemd.md)"
 	}

@@ -75,7 +75,7 @@ func (r *reloader) takeOver(by string) (settings jobdaemon.Settings, told api.Re
 		r.worker.SetFound(found)
 	}
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
-		r.log.Error("targets could not be taken over", "error", err)
+		r.log.Error("targets could not be applied", "error", err)
 	}
 	if r.front != nil {
 		r.front.Reloaded(found, byReload)

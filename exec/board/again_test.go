@@ -303,7 +303,7 @@ func TestPlansThatAreLeft(t *testing.T) {
 		"its schedule is paused already":                             {Pause, journal.RowDelayed, paused},
 		"its schedule is not paused":                                 {Continue, journal.RowDelayed, daily},
 		"it does not recur":                                          {Pause, journal.RowDelayed, journal.Plan{RunAt: 10}},
-		"status = running: a schedule is paused and continued while its row is delayed, between two runs": {Pause, journal.RowRunning, daily},
+		"status = running: a schedule can be paused or continued only while its row is delayed": {Pause, journal.RowRunning, daily},
 	} {
 		b := New(Config{Again: true, Delays: true})
 		drafts, refusal := b.PlanRow(test.hand, journal.Row{Job: 1, Target: "a", Status: test.status, Plan: &test.said}, "somebody", noon)

@@ -382,11 +382,11 @@ func (b *Board) PlanRow(hand Hand, row journal.Row, by string, now time.Time) (d
 	case b.Holds(row.Job):
 		return nil, fmt.Sprintf("job %d is still under way", row.Job)
 	case row.Status != journal.RowDelayed && hand == RunNow:
-		return nil, "status = " + row.Status + ": only what is delayed is run before its time"
+		return nil, "status = " + row.Status + ": only a delayed row can be run early"
 	case row.Status != journal.RowDelayed:
-		return nil, "status = " + row.Status + ": a schedule is paused and continued while its row is delayed, between two runs"
+		return nil, "status = " + row.Status + ": a schedule can be paused or continued only while its row is delayed"
 	case row.Plan == nil:
-		return nil, "nothing is known of when it is due"
+		return nil, "its due time is unknown"
 	}
 	said := *row.Plan
 	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(said.PlannedAt, said.RunAt), Attempts: said.Attempts}

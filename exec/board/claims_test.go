@@ -285,7 +285,7 @@ func TestWhatAClaimMakesOfAPlan(t *testing.T) {
 	}
 	const planned = "its schedule is planned"
 	late := func(seconds int64) string {
-		return "it was missed: planned for " + utc(at-seconds) + ", met " + (time.Duration(seconds) * time.Second).String() + " later"
+		return "it was missed: planned for " + utc(at-seconds) + ", found " + (time.Duration(seconds) * time.Second).String() + " later"
 	}
 	plan := func(schedule string, at int64) journal.Plan {
 		return journal.Plan{Schedule: schedule, RunAt: at, PlannedAt: at}

@@ -62,7 +62,7 @@ func (b *Board) weigh(row journal.Row, now int64) (p plan) {
 	case said.Attempts == 0 && b.timing.SkipMissed && missed(times, zone, planned, now):
 		late := time.Duration(now-planned) * time.Second
 		p.replan(times.Following(p.plannedAt, now, zone), said,
-			fmt.Sprintf("it was missed: planned for %s, met %s later", utc(p.plannedAt), late))
+			fmt.Sprintf("it was missed: planned for %s, found %s later", utc(p.plannedAt), late))
 	}
 	return p
 }

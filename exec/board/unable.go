@@ -119,7 +119,7 @@ func (b *Board) fails(j *Job, o Outcome, now time.Time) {
 // close gives back what a starter has not started.
 func (b *Board) close(s *Starter, now time.Time) {
 	s.since = now
-	b.say(s, b.level(s, slog.LevelError), "no job can be started; nothing is claimed until one can, and what was claimed is given back")
+	b.say(s, b.level(s, slog.LevelError), "no job can be started; until one can, nothing is claimed, and claimed jobs are given back")
 	for _, t := range b.startedBy(s) {
 		b.takeBackAll(t)
 	}

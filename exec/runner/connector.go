@@ -57,7 +57,7 @@ func (r *Remote) get() (*link, error) {
 	r.declare()
 	go l.receive()
 	if l.toLeave {
-		r.config.Logger.Info("the runner is of another build, or lacks capabilities of this worker: the worker leaves it once it has no job", "pid", l.pid)
+		r.config.Logger.Info("the runner is of another build, or lacks capabilities of this worker: it is replaced once it has no job", "pid", l.pid)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.leaveIdle()

@@ -98,7 +98,7 @@ func judgeRows(t *testing.T, text string, isRead bool) int {
 func TestCanonicalFormsAndExplanations(t *testing.T) {
 	t.Parallel()
 	const fixed = "; a time that the clocks skip runs right after the change; a time that comes twice runs the first time"
-	const follows = ", by the clock on the wall"
+	const follows = ", by local time"
 	for _, c := range []struct{ text, canonical, explained string }{
 		{"every 90s", "every 90s", "every 90s of elapsed time"},
 		{"every 120s", "every 2m", "every 2m of elapsed time"},
@@ -243,11 +243,11 @@ var refusals = []struct{ text, said, instead string }{
 	{"0 0 LW * *", "L is not supported", "monthly last 23:00"},
 	{"0 0 L-3 * *", "L is not supported", "monthly last 23:00"},
 	{"0 0 * * 5L", "L is not supported", "monthly last 23:00"},
-	{"0 0 15W * *", "there is no W here", "0 1 14-16 * *"},
-	{"0 0 * * 1#2", "there is no # here", "weekly mon 01:00"},
-	{"0 0 * * mon#1", "there is no # here", "weekly mon 01:00"},
-	{"0 0 ? * 1", "there is no ? here", "[*]"},
-	{"? 0 1 * *", "there is no ? here", "[*]"},
+	{"0 0 15W * *", "W is not supported", "0 1 14-16 * *"},
+	{"0 0 * * 1#2", "# is not supported", "weekly mon 01:00"},
+	{"0 0 * * mon#1", "# is not supported", "weekly mon 01:00"},
+	{"0 0 ? * 1", "? is not supported", "[*]"},
+	{"? 0 1 * *", "? is not supported", "[*]"},
 	{"0 0 0 * * *", "6 fields", "every 10s"},
 	{"0 0 12 * * ? 2027", "7 fields", "every 10s"},
 	{"TZ=Europe/Berlin 0 0 * * *", "time_zone", ""},

@@ -48,7 +48,7 @@ func parseAlias(word string, rest []string) (*Schedule, error) {
 	case known:
 		return nil, fmt.Errorf("%s stands alone: leave out %q, or write a form with a time, as daily 02:30", word, strings.Join(rest, " "))
 	case word == "@reboot":
-		return nil, errors.New("@reboot is not a time: write no schedule, and insert a row whenever the job is to run")
+		return nil, errors.New("@reboot is not a time: write no schedule, and insert a row when the job should run")
 	case word == "@every":
 		return nil, errors.New("@every is not known: write every 90m")
 	default:
@@ -209,13 +209,13 @@ func (f field) refuse(text string) error {
 	case text == "":
 		return errors.New("a value is missing: write one, a range (1-5), a list (1,15), or *")
 	case strings.Contains(text, "?"):
-		return errors.New("there is no ? here: write *")
+		return errors.New("? is not supported: write *")
 	case strings.Contains(text, "#"):
-		return errors.New("there is no # here: write weekly mon 01:00, and let the job look which Monday of the month it is")
+		return errors.New("# is not supported: write weekly mon 01:00, and let the job look which Monday of the month it is")
 	case text == "l" || strings.HasSuffix(text, "l") && f.beyond != 0 || text == "lw":
 		return errors.New("an L is not supported: write monthly last 23:00 for the last day of the month")
 	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
-		return errors.New("there is no W here: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
+		return errors.New("W is not supported: write the days on which the job must look, and let it decide, as in 0 1 14-16 * *")
 	case len(f.names) == 0:
 		return fmt.Errorf("%q is not a value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
 	case f.nameless:
@@ -238,7 +238,7 @@ func (s *Schedule) Explain(changes bool) string {
 	case s.times == nil:
 		return s.text + " of elapsed time, counted from the previous planned time; clock changes don't matter"
 	case s.times.follows:
-		return s.times.explain() + ", by the clock on the wall: in both passes of a repeated hour, " +
+		return s.times.explain() + ", by local time: in both passes of a repeated hour, " +
 			"in none of a skipped one"
 	}
 	return s.times.explain() + "; a time that the clocks skip runs right after the change; " +

@@ -116,7 +116,7 @@ func (f *Folder) NewestDatabase() (string, error) {
 const (
 	DetailCut        = "events up to %d were acknowledged, the journal ends at %d"
 	DetailNoHead     = "the head file is missing, so newer events may be missing, too"
-	DetailAllSealed  = "the newest segment is missing: all that are there are sealed"
+	DetailAllSealed  = "the newest segment is missing: all others are sealed"
 	DetailHeadDiffer = "it is not the event that was acknowledged under this number"
 )
 

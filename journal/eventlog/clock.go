@@ -97,7 +97,7 @@ func (c *clock) read() instant {
 	if by < 0 {
 		way = "back"
 	}
-	c.logger.Warn("the clock was set "+way+"; the journal's history is kept by the time that really passes, not by the clock",
+	c.logger.Warn("the clock was set "+way+"; how long history is kept depends on elapsed time, not on the clock",
 		"by", by.Abs().Round(time.Second), "clock", clockText(at.wall), "passed", clockText(at.real))
 	return at
 }

@@ -259,7 +259,7 @@ func (q *sequence) segment(ctx context.Context, s archive.Source, h archive.Head
 	}
 	if _, sealed := s.Bounds(); sealed && q.sel.End == 0 && (last != q.sel.After || hash != q.hash) {
 		return &journal.DamagedError{
-			Seq: q.sel.After + 1, Detail: fmt.Sprintf("segment %d was sealed with event %d as its last, and holds %d", h.Number, last, q.sel.After),
+			Seq: q.sel.After + 1, Detail: fmt.Sprintf("segment %d was sealed at event %d, but ends at event %d", h.Number, last, q.sel.After),
 		}
 	}
 	return nil

@@ -163,7 +163,7 @@ func (v *verifier) segment(ctx context.Context, s archive.Source, h archive.Head
 	}
 	sealing, sealed := s.Bounds()
 	if end := v.next - 1; sealed && (sealing.Last != end || sealing.Hash != v.last || sealing.Ended != v.state.Time.UnixMicro()) {
-		return about(s.Name(), damaged(end+1, "segment %d was sealed with event %d as its last, and holds %d", h.Number, sealing.Last, end))
+		return about(s.Name(), damaged(end+1, "segment %d was sealed at event %d, but ends at event %d", h.Number, sealing.Last, end))
 	}
 	if err := s.CheckRest(ctx, v.occurring); err != nil {
 		return about(s.Name(), err)
@@ -296,7 +296,7 @@ func (v *verifier) addEvent(e *journal.Event) error {
 // still here.
 func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) error {
 	if end, here := v.ends[p.Last+1]; here && p.Last > 0 && (end.Seq != p.Seq || end.Hash.String() != p.Hash) {
-		return damaged(e.Seq, "it says that segment %d ended with event %d, but that ended with another", p.Last, p.Seq)
+		return damaged(e.Seq, "it says that segment %d ended with event %d; the segment disagrees", p.Last, p.Seq)
 	}
 	v.removal = v.removal.After(p)
 	return nil

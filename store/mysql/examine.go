@@ -112,7 +112,7 @@ func (t *Table) examineKind(ctx context.Context, conn *sql.Conn, found *inspecti
 	found.partitioned = strings.Contains(options, "partitioned")
 	switch {
 	case strings.Contains(kind, "VIEW"):
-		found.Fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
+		found.Fault("set mysql_table to the table that the view reads", "it is a view, of which rows can't be claimed")
 	case !strings.EqualFold(engine, "InnoDB"):
 		found.Fault("ALTER TABLE "+t.name.quoted()+" ENGINE=InnoDB", "its engine is %s, which has no transactions or no row locks; only InnoDB will do", engine)
 	}

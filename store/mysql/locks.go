@@ -53,7 +53,7 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 		return "", t.lose(err)
 	case !taken.Bool:
 		_, holder, err = t.holderOf(ctx, name)
-		return cmp.Or(holder, "a connection that has gone since"), t.lose(err)
+		return cmp.Or(holder, "a connection that is closed now"), t.lose(err)
 	}
 	if t.advisory.held == nil {
 		t.advisory.held = map[string]bool{}

@@ -35,7 +35,7 @@ func delayedRow(plan journal.Plan, finished int64, result string) store.Seen {
 	return store.Seen{Row: journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &plan}, Finished: finished, Result: result}
 }
 
-const wentOn = "refused: it went on elsewhere since: it waits for another run than the journal knows"
+const wentOn = "refused: it has moved on: it waits for a run that the journal does not know"
 
 // reapplied is a case of TestReapply.
 type reapplied struct {

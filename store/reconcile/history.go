@@ -123,7 +123,7 @@ func nameIn(ctx context.Context, j Journal) (string, error) {
 	return "a lost worker", nil
 }
 
-// beginning is when a history begins, and whether retention has removed what was before.
+// beginning is when a history begins, and whether retention has removed earlier events.
 func beginning(ctx context.Context, j Journal) (begins time.Time, removed bool, err error) {
 	kept, err := j.Kept(ctx)
 	if err != nil {

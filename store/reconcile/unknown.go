@@ -20,7 +20,7 @@ import (
 type Unknown struct {
 	Name    string    // the worker whose journal it is
 	Begins  time.Time // when the history begins; zero: it goes back far enough
-	Removed bool      // retention has removed what was before
+	Removed bool      // retention has removed earlier events
 	Rows    []int64   // by id
 }
 

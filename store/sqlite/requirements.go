@@ -42,7 +42,7 @@ func (t *Table) inspectKind(ctx context.Context, tx *sql.Tx, found *inspection) 
 	case err != nil:
 		return err
 	case kind == "view":
-		found.Fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
+		found.Fault("set mysql_table to the table that the view reads", "it is a view, of which rows can't be claimed")
 		return nil
 	}
 	if allowed := checkOf.FindStringSubmatch(text); allowed != nil {

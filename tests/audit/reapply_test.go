@@ -71,7 +71,7 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 	before = rows(t, db)
 	expect(t, 1, []string{
 		"which is no claim of this journal", "done otherwise than the journal says", "set back by hand after the journal's claim",
-		"its target is 'other'", "of the other kind", "rows are never inserted", "refused, and left as found: 6",
+		"its target is 'other'", "unlike the row that the journal claimed", "rows are never inserted", "refused, and left as found: 6",
 	}, worker.Addr, "journal", "reapply")
 	check.Equal(t, rows(t, db), before, "refused rows were changed: … were")
 }

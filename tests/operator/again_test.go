@@ -170,7 +170,7 @@ func TestJobsThatFailedAreRunOnceMore(t *testing.T) {
 	if got := s.jobctl(t, "retry 1 99 b:2"); got.code != 1 || !strings.Contains(got.stderr, "job 99: the table has no such row") || !strings.Contains(got.stderr, "its target is 'a', not 'b'") {
 		t.Errorf("%+v", got)
 	}
-	if got := s.jobctl(t, "retry 4"); got.code != 1 || !strings.Contains(got.stderr, "job 4: status = manual: only what is done or ignored is retried") {
+	if got := s.jobctl(t, "retry 4"); got.code != 1 || !strings.Contains(got.stderr, "job 4: status = manual: only done or ignored rows are retried") {
 		t.Errorf("%+v", got)
 	}
 }

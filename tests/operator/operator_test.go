@@ -90,7 +90,7 @@ func TestALauncherThatNeverGetsReady(t *testing.T) {
 		}
 		return ""
 	})
-	check.Contains(t, jobctl(t, worker, "why", "1").stdout, "no process gets ready that could run its jobs", "why says")
+	check.Contains(t, jobctl(t, worker, "why", "1").stdout, "no process gets ready for its jobs", "why says")
 	db.AwaitStatus(t, 1, "waiting")
 	if got := jobctl(t, worker, "health"); got.code != 1 || !strings.Contains(got.stdout, "no job of target mail can be started for ") {
 		t.Errorf("health: %+v", got)

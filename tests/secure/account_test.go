@@ -392,7 +392,7 @@ func TestWithoutTheRightToChangeAccounts(t *testing.T) {
 	worker.Kill(t)
 
 	g.configure(other("other", jobsID, jobsID), other("pool", jobsID, jobsID))
-	const words = "launcher of [target other]: its jobs are to run as user 20102, and this process lacks CAP_SETUID, CAP_SETGID"
+	const words = "launcher of [target other]: its jobs should run as user 20102, and this process lacks CAP_SETUID, CAP_SETGID"
 	d := g.launch(" --inh-caps=+kill --ambient-caps=+kill")
 	if code := d.ExitCode(t); code != 1 || !strings.Contains(d.Output(), words+"; start jobd as root") {
 		t.Errorf("exit code %d, output %s", code, d.Output())
@@ -496,7 +496,7 @@ kill -KILL $$`)
 	g.db.AwaitDone(t, 2)
 	g.must(os.WriteFile(g.at("pids/go"), nil, 0o644))
 	g.db.AwaitDone(t, 1)
-	worker.AwaitSaid(t, fmt.Sprintf("which had not said started: [%d]", forked))
+	worker.AwaitSaid(t, fmt.Sprintf("as it had not said started: [%d]", forked))
 	for _, pid := range bystanders {
 		if err := unix.Kill(pid, 0); err != nil {
 			t.Errorf("the other process %d is gone: %v", pid, err)

@@ -107,7 +107,7 @@ func TestAFleetOnSockets(t *testing.T) {
 	harness.AwaitFile(t, impostor)
 	harness.Until(t, func() string {
 		said, code := overSocket(t, jobctl, impostor, nil, "status")
-		if code == 3 && strings.Contains(said, "uid 54321 listens there, which is neither root, nor jobd, nor this process's own account") {
+		if code == 3 && strings.Contains(said, "uid 54321 listens there; it is not root, jobd or this process's account") {
 			return ""
 		}
 		return said

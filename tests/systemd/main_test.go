@@ -140,7 +140,7 @@ func TestJobAccountsUnderSystemd(t *testing.T) {
 	if out, err := m.try("systemctl start jobd"); err == nil {
 		t.Errorf("it starts without the drop-in: %s", out)
 	}
-	if said := m.run("cat /run/jobd.log"); !strings.Contains(said, "launcher of [target other]: its jobs are to run as user daemon, and this process lacks CAP_SETUID, CAP_SETGID, CAP_KILL; start jobd as root, or under systemd with job-accounts.conf") {
+	if said := m.run("cat /run/jobd.log"); !strings.Contains(said, "launcher of [target other]: its jobs should run as user daemon, and this process lacks CAP_SETUID, CAP_SETGID, CAP_KILL; start jobd as root, or under systemd with job-accounts.conf") {
 		t.Errorf("without the drop-in it says %s", said)
 	}
 	m.copy("/etc/systemd/system/jobd.service.d", harness.Top()+"/packaging/systemd/job-accounts.conf")

@@ -208,7 +208,7 @@ type Query struct {
 	Last   int            `json:"last,omitempty"`
 	Most   int            `json:"most,omitempty"` // the oldest so many; 0, and of an older version: all
 	Output bool           `json:"output,omitempty"`
-	Result string         `json:"result,omitempty"` // only ends with this result: ok or fail
+	Result string         `json:"result,omitempty"` // only events with result ok or fail
 	Follow bool           `json:"follow,omitempty"` // go on with the events to come, until nobody wants more
 
 	// AskedBy selects what somebody asked for whose address or name has this in it. (by is who asks for

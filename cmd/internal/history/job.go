@@ -231,7 +231,7 @@ type ReapplyQuery struct {
 type Unknown struct {
 	Name    string    `json:"name"`              // the worker whose journal it is
 	Begins  time.Time `json:"begins,omitzero"`   // when the history begins; zero: it goes back far enough
-	Removed bool      `json:"removed,omitempty"` // retention has removed what was before
+	Removed bool      `json:"removed,omitempty"` // retention has removed earlier events
 	Rows    []int64   `json:"rows,omitempty"`    // that were created before, wait, and are not in the history
 }
 

@@ -157,7 +157,7 @@ func (c *Cancelling) take(from *Worker, answer api.CancelAnswer, elsewhere map[j
 // giveUp tells of jobs that are left what their rows say.
 func (c *Cancelling) giveUp(elsewhere map[jobnet.Whole]api.ClaimedRow) {
 	for _, id := range c.left {
-		c.Failed[id] = "nobody who was asked has it"
+		c.Failed[id] = "no worker that was asked has it"
 		if row, there := elsewhere[id]; there {
 			c.Failed[id] = fmt.Sprintf("its row is %s, and bears no claim: no worker runs it", screen.Clean(row.Status))
 			if row.Owner != "" {

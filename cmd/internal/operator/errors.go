@@ -107,7 +107,7 @@ func older(typ string, err error) error {
 }
 
 // errAnother says that what is there now is not what was followed.
-var errAnother = errors.New("the worker has another journal now: it ends before the event that was followed")
+var errAnother = errors.New("the worker has another journal now: it ends before the last event shown")
 
 // Mended tells whether an error of a request may be over in a moment: of the link to the daemon, of
 // that between a master and its worker, or of a runner that is just being lost.

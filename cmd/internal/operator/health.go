@@ -258,7 +258,7 @@ func (h *Health) owed(s *Census) {
 		h.find(bad, Problem{Code: "lag"}, "the table does not show %d events yet", lag)
 	}
 	if h.limits.MaxLag > 0 && behind >= h.limits.MaxLag {
-		h.find(Critical, Problem{Code: "behind"}, "the table is behind for %s", screen.Length(behind))
+		h.find(Critical, Problem{Code: "behind"}, "the table is %s behind the journal", screen.Length(behind))
 	}
 	if count > 0 && longest >= asideWarning {
 		h.find(Warning, Problem{Code: "quarantined"}, "%s quarantined, the first for %s", screen.Count(count, "row"), screen.Length(longest))

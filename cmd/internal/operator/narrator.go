@@ -161,14 +161,14 @@ func (n *narrator) words(payload journal.Payload, at time.Time) string {
 		r.ended = at
 		return "given back, because " + screen.Clean(e.Reason)
 	case journal.Ignored:
-		return "marked as not to be run, because " + screen.Clean(e.Reason)
+		return "marked as ignored, because " + screen.Clean(e.Reason)
 	case journal.Cancelled:
 		if e.Runs {
 			grace := time.Duration(e.Grace) * time.Microsecond
 			return fmt.Sprintf("cancelled by %s: it has %v to end, then it is killed", screen.Clean(e.By), grace)
 		}
 		r.ended = at
-		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", screen.Clean(e.By))
+		return fmt.Sprintf("cancelled by %s before it was started: marked as ignored", screen.Clean(e.By))
 	case journal.Retried:
 		return fmt.Sprintf("set back to %s by %s, to run once more", screen.Clean(e.To), screen.Clean(e.By))
 	case journal.Planned:

@@ -78,7 +78,7 @@ func (r *Retrying) Named(ctx context.Context, jobs []Job) (list []Again, err err
 		case row.Status == journal.RowDelayed:
 			r.refuse(job.ID, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
-			r.refuse(job.ID, fmt.Sprintf("status = %s: only what is done or ignored is retried", screen.Clean(row.Status)))
+			r.refuse(job.ID, fmt.Sprintf("status = %s: only done or ignored rows are retried", screen.Clean(row.Status)))
 		default:
 			list = append(list, Again{Job: job.ID, Target: row.Target, How: RowEnd(row), finished: row.Finished})
 		}

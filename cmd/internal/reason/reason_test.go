@@ -113,7 +113,7 @@ func TestTheTableCannotBeRead(t *testing.T) {
 	a.Table = "connection refused"
 	a.Database = &api.Standing{Since: now.Add(-time.Hour)}
 	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, silent("node-2", "no answer")})
-	want := "job 5 ended at 10:05 on node-1 (exit code 3), as the journal there says; what became of its row since is not known: " +
+	want := "job 5 ended at 10:05 on node-1 (exit code 3), as the journal there says; its row's present state is unknown: " +
 		"node-1 can't read the table since 11:00: connection refused"
 	if got.Sentence != want || got.Reason != Unreadable {
 		t.Errorf("%+v", got)

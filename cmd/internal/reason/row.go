@@ -77,7 +77,7 @@ func (v *view) here(t teller, s *api.JobStanding) *Verdict {
 	case api.StandsRenewing:
 		return say(Renewing, "could not be started on %s, which tries again in a moment", t.Name)
 	case api.StandsEnded:
-		return say(Ended, "has ended on %s, which is about to journal how", t.Name)
+		return say(Ended, "has ended on %s; its outcome follows soon", t.Name)
 	case api.StandsLeaving:
 		return say(Leaving, "is being given back by %s%s", t.Name, behind(", because ", s.Reason))
 	case api.StandsInDoubt:
@@ -182,7 +182,7 @@ func (v *view) rowless() *Verdict {
 		}
 	}
 	if ended {
-		text := "ended%s on %s (%s), as the journal there says; what became of its row since is not known: %s"
+		text := "ended%s on %s (%s), as the journal there says; its row's present state is unknown: %s"
 		return say(Unreadable, text, v.at(t.history().At), t.Name, result(t.history()), cause)
 	}
 	return say(Unreadable, "may be anywhere: %s%s", cause, known)
@@ -229,7 +229,7 @@ func (v *view) underWay() *Verdict {
 	}
 	for _, a := range v.silent {
 		if jobexec.IsWorkerIDOf(mark, a.Name) {
-			text := "%s; by the worker id in its token it was claimed by %s (%s), which does not answer"
+			text := "%s; its token has the worker id of %s (%s), which does not answer"
 			return say(Silent, text, is, a.Name, v.row.Owner).by(teller{Answer: a})
 		}
 	}
@@ -256,7 +256,7 @@ func (v *view) unclaimed(is string) *Verdict {
 		}
 	}
 	if len(older) > 0 {
-		return say(Nobody, "%s, %s; perhaps %s has, which does not report it", is, bears, namesOf(older))
+		return say(Nobody, "%s, %s; %s may have it, but can't report it", is, bears, namesOf(older))
 	}
 	return say(Nobody, "%s, %s: it was left by something else, such as the original jobd", is, bears)
 }

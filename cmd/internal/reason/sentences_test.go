@@ -54,7 +54,7 @@ func TestSentences(t *testing.T) {
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten}, Target: hindered("launcher", "no such file")}),
 		}},
 		{Renewing, "could not be started on node-1, which tries again in a moment", []Answer{of("node-1", job{Here: &here{Phase: "renewing"}})}},
-		{Ended, "has ended on node-1, which is about to journal how", []Answer{of("node-1", job{Here: &here{Phase: "ended"}})}},
+		{Ended, "has ended on node-1; its outcome follows soon", []Answer{of("node-1", job{Here: &here{Phase: "ended"}})}},
 		{Leaving, "is being given back by node-1, because the target was paused", []Answer{of("node-1", job{Here: &here{Phase: "leaving", Reason: "the target was paused"}})}},
 		{InDoubt, "was claimed by node-1 at 10:02, perhaps: it is not known yet whether that was committed", []Answer{
 			of("node-1", job{Here: &here{Phase: "in doubt", Since: ten}}),
@@ -81,10 +81,10 @@ func TestSentences(t *testing.T) {
 		{Next, "is the next of its target mail, and node-1 is about to claim it; retried at 10:02 by 10.0.0.5", []Answer{
 			of("node-1", job{Row: waits(nil).Row, Ahead: &ahead{}, Target: looks, Journal: &history{Status: "waiting", Last: "retried", At: ten, By: "10.0.0.5:7"}}),
 		}},
-		{Unseen, "waits, and no worker looks for it: node-1 has room for target mail, and looks again when poked (jobctl poll, or poke of a master), and never by itself (poll_interval = 0)", []Answer{
+		{Unseen, "waits until a worker looks for it: node-1 has room for target mail, and looks when poked (jobctl poll, or poke of a master), and never by itself (poll_interval = 0)", []Answer{
 			of("node-1", waits(idle)),
 		}},
-		{Unseen, "waits, and no worker looks for it: node-1 has room for target mail, and looks again when poked (jobctl poll, or poke of a master), and every 5m by itself; before it wait 2 jobs", []Answer{
+		{Unseen, "waits until a worker looks for it: node-1 has room for target mail, and looks when poked (jobctl poll, or poke of a master), and every 5m by itself; before it wait 2 jobs", []Answer{
 			with(of("node-1", waits(&target{Name: "mail", Concurrency: 4, Room: 4, Interval: 300_000})), 2, false),
 		}},
 		{Locked, "waits: node-1 claims nothing for target mail since 10:02: somebody else has locked the rows that wait", []Answer{
@@ -122,7 +122,7 @@ func TestSentences(t *testing.T) {
 			of("node-1", waits(hindered("stuck", "the claim has waited for the database since 10:02"))),
 		}},
 
-		{Silent, "is running since 10:02, as its row says; by the worker id in its token it was claimed by node-9 (" + tokenOf("node-9") + "), which does not answer", []Answer{
+		{Silent, "is running since 10:02, as its row says; its token has the worker id of node-9 (" + tokenOf("node-9") + "), which does not answer", []Answer{
 			of("node-1", under("running", tokenOf("node-9"), nil)), silent("node-8", "no answer"), silent("node-9", "no answer within 8s"),
 		}},
 		{Unregistered, "is accepted, as its row says; it was claimed by a worker that is not registered, or is one of those that do not answer: node-9 (token @zzzz12345)", []Answer{
@@ -137,7 +137,7 @@ func TestSentences(t *testing.T) {
 		{Nobody, "is running since 10:02, as its row says, but the row bears no claim of a worker, and no worker that answers has it: it was left by something else, such as the original jobd", []Answer{
 			of("node-1", under("running", "", nil)),
 		}},
-		{Nobody, "is running since 10:02, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which does not report it", []Answer{
+		{Nobody, "is running since 10:02, as its row says, but the row bears no claim of a worker, and no worker that answers has it; old may have it, but can't report it", []Answer{
 			of("node-1", under("running", "", nil)), cannot("old"),
 		}},
 		{Nobody, `is accepted, as its row says, but its owner column says "me", which is no claim of a worker, and none that answers has it: it was left by something else, such as the original jobd`, []Answer{

@@ -130,7 +130,7 @@ func (v *view) open(who []teller) *Verdict {
 		if first.Interval > 0 {
 			unasked = fmt.Sprintf("every %s by itself", lengthy(time.Duration(first.Interval)*time.Millisecond))
 		}
-		verdict = say(Unseen, "waits, and no worker looks for it: %s has room for target %s, and looks again when poked "+
+		verdict = say(Unseen, "waits until a worker looks for it: %s has room for target %s, and looks when poked "+
 			"(jobctl poll, or poke of a master), and %s%s", who[0].Name, target, unasked, behind("; before it wait ", ahead))
 	case ahead != "":
 		verdict = say(Waiting, "waits behind %s of its target %s", ahead, target)

@@ -107,7 +107,7 @@ func (j *job) end() (reaped bool) {
 	j.reaped = true
 	j.closePidfd()
 	if err != nil && j.turn != nil {
-		j.done = journal.Done{Result: wire.ResultLost, Reason: "its exit code is not known: only its parent had it, and is gone"}
+		j.done = journal.Done{Result: wire.ResultLost, Reason: "its exit code is not known: its parent, which had it, is gone"}
 	} else if err != nil {
 		j.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
 	} else {

@@ -43,7 +43,7 @@ func TestHygiene(t *testing.T) {
 		change                 func(p *wire.Pool)
 	}{
 		"leaves a child behind": {
-			mode: "pool", do: "sleep 300 & disown; true", result: "ok", note: "job 1 left it behind in the process group of process",
+			mode: "pool", do: "sleep 300 & disown; true", result: "ok", note: "job 1 left it in the process group of process",
 		},
 		"changes its group": {
 			mode: "pool", do: `if (fork() == 0) { setpgid(0, 0); sleep 300; exit } select(undef, undef, undef, 0.01) until setpgid(0, LAST()); sub LAST { open(my $c, "<", "/proc/$$/task/$$/children"); (split ' ', <$c>)[0] }`,

@@ -142,7 +142,7 @@ func (k *poolProcess) killLeft(j *job) (left bool) {
 		if !there || who.Ended || who.Group != k.started.Pid || slices.Contains(k.helpers, pid) {
 			continue
 		}
-		k.pool.pools.warn(k.pool, k, j.id.Job, fmt.Sprintf("process %d is killed: job %d left it behind in the process group of %s, which is replaced", pid, j.id.Job, k.name()))
+		k.pool.pools.warn(k.pool, k, j.id.Job, fmt.Sprintf("process %d is killed: job %d left it in the process group of %s; that process is replaced", pid, j.id.Job, k.name()))
 		_ = unix.Kill(pid, unix.SIGKILL)
 		left = true
 	}
@@ -250,7 +250,7 @@ func (k *poolProcess) goneAsked(j *job, how string) {
 		}
 		ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("%s ended %s before it read the request; another process gets the job", k.name(), how))
 		if k.pool.removed {
-			ps.reactor.watcher.refused(j, "the process that was to start it is gone", wire.Short)
+			ps.reactor.watcher.refused(j, "the process that should start it is gone", wire.Short)
 		} else {
 			k.pool.waiting = slices.Insert(k.pool.waiting, 0, j)
 		}
@@ -279,7 +279,7 @@ func (ps *pools) loseWhenGone(k *poolProcess, j *job, why string) {
 		ps.lose(j, why)
 		return
 	}
-	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("killed the child that process %d had forked for the job, which had not said started: %v", k.started.Pid, left))
+	ps.warn(k.pool, k, j.id.Job, fmt.Sprintf("killed the child that process %d forked for the job, as it had not said started: %v", k.started.Pid, left))
 	go func() {
 		for _, pid := range left {
 			awaitEnd(pid)

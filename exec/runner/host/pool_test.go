@@ -126,7 +126,7 @@ func TestWhatIsWrittenWithoutAJobIsNoted(t *testing.T) {
 	if string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("stdout %q", done.Stdout.Kept)
 	}
-	b.noted("job 1 left it behind") // and so it never writes
+	b.noted("job 1 left it in the process group") // and so it never writes
 	b.stands("the next one is there", func(s wire.Standing) bool { return s.Boots == 2 && s.Ready == 1 && s.Processes == 1 })
 	// The loop itself writes on.
 	p.Argv[2] = strings.Replace(shellLoop, `echo "exit $id $code" >&4`, `echo "exit $id $code" >&4; read line <`+at+`; echo too late`, 1)

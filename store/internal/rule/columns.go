@@ -73,7 +73,7 @@ type Needed struct {
 
 // needs are the columns that jobd needs.
 func (n *Needed) needs() []Need {
-	const tokens = "claims write their tokens into it (or leave it as it is, and name in claim_column a column of its own)"
+	const tokens = "claims write their tokens into it (or leave it as it is, and set claim_column to a column for the tokens alone)"
 	const written = "claims and updates write unix seconds into it"
 	status := Words // in a text `WAITING` and `waiting ` would count as waiting for the server, and for nobody else
 	if n.Loose {
@@ -155,7 +155,7 @@ func TypeOf(column string, uses store.Uses) (mysql, sqlite string) {
 func (n *Needed) Judge(f *Findings, columns map[string]Column) {
 	own := func(name string) bool { return strings.EqualFold(name, n.Owner) }
 	if store.IsTaken(n.Owner) || slices.ContainsFunc(n.Uses, own) {
-		f.Fault("name in claim_column a column of its own for the tokens: "+n.Add("jobd_claim"), "column %s holds something else, which claims would overwrite with their tokens", strings.ToLower(n.Owner))
+		f.Fault("set claim_column to a column for the tokens alone: "+n.Add("jobd_claim"), "column %s holds something else, which claims would overwrite with their tokens", strings.ToLower(n.Owner))
 	}
 	judged := map[string]bool{}
 	for _, need := range n.needs() {

@@ -228,7 +228,7 @@ func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (m
 			rows = 0
 		}
 		var more int
-		err := r.ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
+		err := r.ask(ctx, "count the jobs ahead of given ones", aheadTime, func(s *Shape) (string, []any) {
 			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.byClaims() +
 					" WHERE status = 'waiting' AND target = ? AND id < ?" + condition + s.AnID + " LIMIT ?) AS stretch",
 				append(slices.Clip(args), max(most-rows+1, 0))

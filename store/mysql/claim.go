@@ -303,8 +303,8 @@ func (t *Table) lockAsked(ctx context.Context, conn *sql.Conn, found *layout, st
 }
 
 // idsOf reads the ids of a query.
-func idsOf(ctx context.Context, conn *sql.Conn, query string) (ids []int64, err error) {
-	err = rule.Each(ctx, conn, query, nil, func(scan func(...any) error) error {
+func idsOf(ctx context.Context, conn *sql.Conn, query string, args ...any) (ids []int64, err error) {
+	err = rule.Each(ctx, conn, query, args, func(scan func(...any) error) error {
 		var id int64
 		err := scan(&id)
 		ids = append(ids, id)
@@ -337,9 +337,12 @@ const (
 // ask is how many rows of a target are wanted, and the candidates for them, with which IDs begin.
 type ask struct {
 	rule.Ask
-	list  []int64
-	read  time.Time // when list was
-	aside int       // behind how many of the first rows that wait the next list begins, at most
+	at     time.Time // of the claim before
+	list   []int64
+	read   time.Time // when list was
+	missed []int64   // candidates that somebody else has locked, or had
+	aside  int       // behind how many of the first rows that wait the next list begins, at most
+	front  time.Time // until then the front is looked at: somebody holds the first rows
 }
 
 // candidates are the lists of targets whose last claim was a full one. They are in memory only: if they
@@ -357,17 +360,21 @@ func (c *candidates) clock() time.Time {
 	return time.Now()
 }
 
-// take gives an ask the candidates of its target, if the last claim was a full one, but none that are too old
-// or too few.
-func (c *candidates) take(one *ask) (full bool) {
+// take gives an ask what is known of its target, if the last claim was a full one, and not long ago: who claims
+// rarely looks from the front. Candidates that are too old or too few are left out.
+func (c *candidates) take(one *ask) (known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, full := c.of[one.Target]
-	one.list, one.read, one.aside = known.list, known.read, known.aside
-	if len(one.list) < one.Room || c.clock().Sub(one.read) >= listAge {
+	now := c.clock()
+	last, full := c.of[one.Target]
+	if !full || now.Sub(last.at) >= listAge {
+		return false
+	}
+	last.Ask = one.Ask
+	if *one = last; len(one.list) < one.Room || now.Sub(one.read) >= listAge {
 		one.list = nil
 	}
-	return full
+	return !now.Before(one.front)
 }
 
 // end keeps the candidates for the next claims of each target of which the claim took as many rows as it had
@@ -375,39 +382,62 @@ func (c *candidates) take(one *ask) (full bool) {
 func (c *candidates) end(asks []ask, rows []journal.Row) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken, last := map[string]int{}, map[string]int64{}
+	taken := map[string]int{}
 	for _, row := range rows {
 		taken[row.Target]++
-		if row.Status == journal.RowWaiting {
-			last[row.Target] = max(last[row.Target], row.Job)
-		}
 	}
 	for _, one := range asks {
 		delete(c.of, one.Target)
 		if taken[one.Target] < one.Room {
 			continue
 		}
-		if len(one.IDs) > 0 {
-			looked, _ := slices.BinarySearch(one.IDs, last[one.Target]+1)
-			one.list = one.list[looked:]
-			switch {
-			case looked > 2*one.Room:
-				one.elsewhere()
-			case looked == one.Room:
+		switch looked := one.look(rows); {
+		case looked > 2*one.Room:
+			one.elsewhere()
+		case looked > 0:
+			one.list, one.missed = one.list[looked:], nil
+			if looked == one.Room {
 				one.aside = one.aside * 15 / 16
 			}
 		}
 		if c.of == nil {
 			c.of = make(map[string]ask)
 		}
-		one.IDs = nil
+		one.IDs, one.at = nil, c.clock()
 		c.of[one.Target] = one
 	}
 }
 
-// elsewhere has the next claim read candidates that others are less likely to take.
+// look tells how many of its candidates a claim has looked at that got some rows, and notes which of them it did not
+// get.
+func (one *ask) look(rows []journal.Row) (looked int) {
+	if len(one.IDs) == 0 {
+		return 0
+	}
+	got := make(map[int64]bool, len(rows))
+	for _, row := range rows {
+		got[row.Job] = true
+	}
+	missed, n := []int64(nil), 0
+	for at, id := range one.IDs {
+		switch {
+		case got[id]:
+			looked, n = at+1, n+1
+		case n < one.Room:
+			missed = append(missed, id)
+		}
+	}
+	if one.missed = missed; n < one.Room {
+		looked = len(one.IDs)
+	}
+	return looked
+}
+
+// elsewhere has the next claim read other candidates: still further behind, if it was not alone before.
 func (one *ask) elsewhere() {
-	one.IDs, one.list, one.aside = nil, nil, min(max(2*one.aside, one.Room), mostAside)
+	if one.IDs, one.list = nil, nil; one.aside > 0 {
+		one.missed, one.aside = nil, min(2*one.aside, mostAside)
+	}
 }
 
 // placeOf is behind how many of the first rows a list of so many begins. The very first row is in as many lists as
@@ -425,6 +455,7 @@ func (t *Table) lockCandidates(ctx context.Context, conn *sql.Conn, found *layou
 	short := false
 	for i := range asks {
 		if one := &asks[i]; len(one.IDs) > 0 && met[one.Target] < one.Room {
+			one.look(rows)
 			one.elsewhere()
 			short = true
 		}
@@ -443,26 +474,16 @@ func (t *Table) list(ctx context.Context, conn *sql.Conn, found *layout, asks []
 	}
 	for i := range asks {
 		one := &asks[i]
-		one.IDs = nil
 		if !t.candidates.take(one) {
 			continue
 		}
 		if one.list == nil {
-			one.read = t.candidates.clock()
-			limit := min(listClaims*one.Room, rule.IDsLimit)
-			query := found.Candidates(one.Target, except, limit, placeOf(one.aside, limit))
-			err := rule.Each(ctx, conn, query.Query, query.Args, func(scan func(...any) error) error {
-				var id int64
-				err := scan(&id)
-				one.list = append(one.list, id)
-				return err
-			})
-			if err != nil {
+			if err := t.readList(ctx, conn, found, one, except); err != nil {
 				return err
 			}
 		}
 		switch few := 2 * one.Room; {
-		case len(one.list) < one.Room: // the end is near: the front will do
+		case len(one.list) < one.Room: // the end is near, or somebody holds the first rows: the front will do
 			one.aside /= 2
 		case one.aside > 0 || len(one.list) < few:
 			one.IDs = one.list
@@ -471,4 +492,28 @@ func (t *Table) list(ctx context.Context, conn *sql.Conn, found *layout, asks []
 		}
 	}
 	return nil
+}
+
+// readList reads candidates. If most of those that the first ones of a worker alone has missed are gone, others were
+// faster, and it reads them further behind. If most of them wait still, somebody holds them who does not claim: it
+// reads none.
+func (t *Table) readList(ctx context.Context, conn *sql.Conn, found *layout, one *ask, except []int64) error {
+	one.read = t.candidates.clock()
+	if len(one.missed) > 0 {
+		still := found.Candidates(one.Target, one.missed, nil, len(one.missed), 0)
+		wait, err := idsOf(ctx, conn, still.Query, still.Args...)
+		if err != nil {
+			return err
+		}
+		if 2*len(wait) > len(one.missed) {
+			one.front = one.read.Add(listAge)
+			return nil
+		}
+		one.missed, one.aside = nil, one.Room
+	}
+	limit := min(listClaims*one.Room, rule.IDsLimit)
+	query := found.Candidates(one.Target, nil, except, limit, placeOf(one.aside, limit))
+	ids, err := idsOf(ctx, conn, query.Query, query.Args...)
+	one.list = ids
+	return err
 }

@@ -98,6 +98,81 @@ func TestCandidatesThatOthersTookArePassedBy(t *testing.T) {
 	claims(t, table, map[string]int{"a": 3}, accept, ids[0], ids[38], ids[39])
 }
 
+// Regression: a claim from a list locked a row before its entry in the index of the status, and those who look for
+// rows by their status the other way round: of a claim and an application's UPDATE one was the victim of a deadlock.
+func TestAClaimLocksAsThoseDoWhoLookByStatus(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	table, _ := clockTable(t, db, nil)
+	ids := db.fill(t, 40)
+	two := map[string]int{"a": 2}
+	claims(t, table, two, accept, ids[0], ids[1])
+	update, other := make(chan error, 1), db.table(t).DB()
+	claims(t, table, two, func(rows []journal.Row) ([]journal.Event, error) {
+		go func() {
+			_, err := other.ExecContext(t.Context(), "UPDATE jobs FORCE INDEX (status_target_idx) SET target = 'b' WHERE status = 'waiting' AND target = 'a' AND id = ?", ids[2])
+			update <- err
+		}()
+		db.awaitWaiter(t)
+		return accept(rows)
+	}, ids[2], ids[3])
+	check.Do(t, <-update)
+	db.expect(t, ids[2], "target", "a")
+}
+
+// Regression: rows that somebody holds who does not claim counted as taken by others. A lone worker took rows far
+// behind, and came back to the first ones long after they were free.
+func TestRowsThatSomebodyHoldsAreTakenWhenTheyAreFree(t *testing.T) {
+	t.Parallel()
+	const held = 30
+	db := newDatabase(t, timedDDL())
+	table, clock := clockTable(t, db, nil)
+	ids := db.fill(t, 200)
+	one := map[string]int{"a": 1}
+	claims(t, table, one, accept, ids[0])
+	holder := db.begin(t, "SELECT * FROM jobs WHERE id BETWEEN 2 AND 30 FOR UPDATE") // which locks the next one, too
+	next := held + 1
+	for range 40 {
+		claims(t, table, one, accept, ids[next])
+		*clock = clock.Add(mysql.ListAge / 10)
+		next++
+	}
+	check.Do(t, holder.Rollback())
+	claims(t, table, one, accept, ids[1])
+	claims(t, table, one, accept, ids[2])
+}
+
+// Regression: a worker that claims rarely kept its place behind the first rows for many claims.
+func TestWhoClaimsRarelyLooksFromTheFront(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	table, clock := clockTable(t, db, nil)
+	ids := db.fill(t, 600)
+	three := map[string]int{"a": 3}
+	claims(t, table, three, accept, ids[0], ids[1], ids[2])
+	claims(t, table, three, accept, ids[3], ids[4], ids[5])
+	for at := 6; at < 500; at *= 2 { // others are faster
+		db.exec(t, "UPDATE jobs SET status = 'accepted' WHERE id <= ?", ids[at])
+		check.Do(t, table.Claim(t.Context(), three, nil, accept))
+	}
+	db.exec(t, setBack, ids[0])
+	*clock = clock.Add(mysql.ListAge)
+	claims(t, table, map[string]int{"a": 1}, accept, ids[0])
+}
+
+// A list of negative ids is in order, too.
+func TestCandidatesWithNegativeIDs(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, replaced("int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "bigint NOT NULL"))
+	table := db.timedTable(t, nil)
+	for id := -40; id < 0; id++ {
+		db.exec(t, "INSERT INTO jobs (id, target, time_created, status) VALUES (?, 'a', 1, 'waiting')", id)
+	}
+	for id := int64(-40); id < 0; id += 2 {
+		claims(t, table, map[string]int{"a": 2}, accept, id, id+1)
+	}
+}
+
 // Many workers claim rows of one target at once: each row goes to one of them, and none is left.
 func TestManyClaimersShareATarget(t *testing.T) {
 	t.Parallel()
@@ -201,7 +276,7 @@ func TestListsHaveTheFirstRowAsOftenAsOthers(t *testing.T) {
 	check.Equal(t, mysql.PlaceOf(0, limit), 0, "alone, a list begins behind")
 }
 
-// A list is read in the order of the index, and its rows are locked by their key: neither meets another row.
+// A list is read in the order of the index, and its rows are locked by its entries: neither meets another row.
 func TestCandidatesAreReadByTheirIndexes(t *testing.T) {
 	t.Parallel()
 	for name, uses := range map[string]store.Uses{"no columns about time": nil, "run_at": {"run_at"}} {
@@ -216,7 +291,7 @@ func TestCandidatesAreReadByTheirIndexes(t *testing.T) {
 			if plan := explain(t, db.app, list, "a", 100, 50); !strings.Contains(plan, "key=status_target_idx") || strings.Contains(plan, "filesort") {
 				t.Errorf("%s\nis done by %s", list, plan)
 			}
-			if plan := explain(t, db.app, lock, "a", 100); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=PRIMARY") {
+			if plan := explain(t, db.app, lock, "a", 100); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=status_target_idx") || !strings.Contains(plan, "rows=4") {
 				t.Errorf("%s\nis done by %s", lock, plan)
 			}
 		})

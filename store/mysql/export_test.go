@@ -46,7 +46,7 @@ func (t *Table) Candidates(target string, room int, ids []int64) (list, lock str
 	if !found.Lists() {
 		return "", ""
 	}
-	return found.Candidates(target, nil, room, 0).Query, found.Choose(rule.Ask{Target: target, Room: room, IDs: ids}, nil)[0].Query
+	return found.Candidates(target, nil, nil, room, 0).Query, found.Choose(rule.Ask{Target: target, Room: room, IDs: ids}, nil)[0].Query
 }
 
 // PlaceOf is behind how many of the first rows a list of candidates begins.

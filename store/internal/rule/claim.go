@@ -54,7 +54,7 @@ func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
 	but, hint, order := s.but(except), s.byClaims(), "id"
 	among, window := "", one.Room
 	if len(one.IDs) > 0 {
-		among, hint = " AND id IN ("+List(one.IDs)+")", s.ByKey
+		among, hint = " AND id IN ("+List(one.IDs)+")", s.by(s.byID)
 	}
 	if s.Uses.Has(store.ColumnPriority) {
 		hint, order, window = s.by(s.byPriority), "priority DESC, id", max(window, dueWindow)
@@ -71,16 +71,21 @@ func (s *Shape) Choose(one Ask, except []int64) (list []Statement) {
 	return list
 }
 
-// Lists tells whether the ids of rows that wait can be read in order, and the rows by their ids.
-func (s *Shape) Lists() bool {
-	return s.ByKey != "" && s.byID != "" && !s.Uses.Has(store.ColumnPriority)
-}
+// Lists tells whether the ids of rows that wait can be read in order, and the rows by their ids: from one index, so
+// that a claim locks an entry there before the row, as those do who look for rows by their status.
+func (s *Shape) Lists() bool { return s.byID != "" && !s.Uses.Has(store.ColumnPriority) }
 
-// Candidates reads the ids of rows of a target that wait, behind some of the first ones, without locks.
-func (s *Shape) Candidates(target string, except []int64, limit, offset int) Statement {
+// Candidates reads the ids of rows of a target that wait, behind some of the first ones, without locks; those among
+// some ids, where there are some.
+func (s *Shape) Candidates(target string, among, except []int64, limit, offset int) Statement {
+	condition := ""
+	if len(among) > 0 {
+		condition = " AND id IN (" + List(among) + ")"
+	}
 	return Statement{
-		Query: s.Dirty + "SELECT id FROM " + s.Table + s.by(s.byID) + " WHERE status = 'waiting' AND target = ?" + s.but(except) + " ORDER BY id LIMIT ? OFFSET ?",
-		Args:  []any{target, limit, offset},
+		Query: s.Dirty + "SELECT id FROM " + s.Table + s.by(s.byID) + " WHERE status = 'waiting' AND target = ?" + condition + s.but(except) +
+			" ORDER BY id LIMIT ? OFFSET ?",
+		Args: []any{target, limit, offset},
 	}
 }
 

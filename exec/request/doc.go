@@ -7,9 +7,9 @@
 //
 // What all such executors share is in request.go (the services of the targets, reports of how they
 // stand, and a job, from its connection to its outcome) and service.go (connections, and whether any
-// can be had). What a kind of service speaks is a protocol: http.go and fastcgi.go. What holds of HTTP here holds of FastCGI, but for two things:
-// its connections are made for one request each, and only the record that ends a request makes an
-// answer whole, whatever came before it.
+// can be had). What a kind of service speaks is a protocol: http.go and fastcgi.go. What holds of
+// HTTP here holds of FastCGI, but for two things: its connections are made for one request each, and
+// only the record that ends a request makes an answer whole, whatever came before it.
 //
 // # What is known after a crash
 //

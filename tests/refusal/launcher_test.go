@@ -147,7 +147,7 @@ func breakAndMend(t *testing.T, harm func(*testing.T, string) func(), reason str
 	if got := answer.Jobs[fmt.Sprint(rows+1)]; got.Result != "ok" {
 		t.Errorf("then run-manual is answered with %+v", answer)
 	}
-	for _, once := range []string{"no job can be started; nothing is claimed", "jobs can be started again"} {
+	for _, once := range []string{"no job can be started; until one can, nothing is claimed", "jobs can be started again"} {
 		lines := linesWith(worker.Output(), once)
 		if len(lines) != 1 || !strings.Contains(lines[0], reason) {
 			t.Errorf("the log says %q: %q; want it once, with %q", once, lines, reason)

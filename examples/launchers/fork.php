@@ -18,6 +18,7 @@ foreach (['pcntl_fork', 'pcntl_waitpid', 'posix_setpgid'] as $function) {
 }
 $requests = @fopen('php://fd/3', 'r');
 $answers = @fopen('php://fd/4', 'w');
+$requests && stream_set_timeout($requests, -1); // else PHP gives up after default_socket_timeout, 60 s
 foreach ([$requests, $answers] as $socket) { // without a mode these numbers are files of PHP's own
     if (!$socket || !in_array(fstat($socket)['mode'] & 0170000, [0140000, 0010000])) { // pipes before 1.1.0
         fwrite(STDERR, "descriptors 3 and 4 are no sockets of jobd: is launcher_mode = fork set?\n");

@@ -109,6 +109,22 @@ func TestPHPThatCannotForkDoesNotGetReady(t *testing.T) {
 	}
 }
 
+// Regression: PHP gives up a read of a socket after default_socket_timeout, and so a process ended that had no job for
+// a minute.
+func TestPHPWaitsForAJobForAsLongAsItTakes(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"fork.php", "pool.php"} {
+		of := named(t, file)
+		l, err := loop.Start(of.ends, io.Discard, io.Discard, "php", "-d", "default_socket_timeout=0", of.path())
+		if err != nil {
+			t.Fatalf("%s does not get ready: %v", file, err)
+		}
+		if _, err := l.Run(1); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 // What the application writes while it is loaded is no job's output: it is out before `ready`, which is
 // where the runner draws the line.
 func TestOutputOfLoadingIsNoJobs(t *testing.T) {

@@ -41,11 +41,11 @@ func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error)
 			signal.Notify(noticed, s)
 		}
 	}
-	theirs, requests, err := os.Pipe()
+	theirs, requests, err := pair()
 	if err != nil {
 		return nil, err
 	}
-	answers, written, err := os.Pipe()
+	answers, written, err := pair()
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close(), requests.Close())
 	}
@@ -64,6 +64,15 @@ func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error)
 		return nil, fmt.Errorf("%s said %q in the place of ready: %w", argv, line, err)
 	}
 	return l, nil
+}
+
+// pair is the two ends of a socket, as jobd has them.
+func pair() (one, other *os.File, err error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
 }
 
 // Pid is the process's number.

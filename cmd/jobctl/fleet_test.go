@@ -333,3 +333,70 @@ func TestReloadOfAllWorkers(t *testing.T) {
 	}
 	check.Equal(t, got, want)
 }
+
+// Of two workers only the second serves target sh, and uses the columns that say when a row is due: what the first one
+// says of such rows does not count, and it is not asked to change them.
+func TestAWorkerThatDoesNotServeTheTargetHasNoSay(t *testing.T) {
+	t.Parallel()
+	const refusal = `"error": "delayed rows are not run here: the key use_columns does not name run_at"`
+	answers := map[string][2]string{ // of the first, and of the second
+		"explain": {
+			`"data": {"name": "w1", "jobs": [{"job": 5, "row": {"target": "sh", "status": "delayed"}}]}`,
+			`"data": {"name": "w2", "jobs": [{"job": 5, "row": {"target": "sh", "status": "delayed", "plan": {"run_at": 1763640240, "now": 1763640000}}, "target": {"name": "sh", "concurrency": 1, "room": 1}}]}`,
+		},
+		"journal-events": {`"data": {"name": "w1", "cursor": "c"}`, `"data": {"name": "w2", "cursor": "c"}`},
+		"journal-next":   {`"data": {"items": [], "more": false}`, `"data": {"items": [], "more": false}`},
+		"journal-anchor": {`"data": {"seq": 1, "hash": ""}`, `"data": {"seq": 1, "hash": ""}`},
+		"journal-rows": {
+			`"data": {"rows": [{"job": 5, "target": "sh", "status": "delayed"}]}`,
+			`"data": {"rows": [{"job": 5, "target": "sh", "status": "delayed", "plan": {"run_at": 1763640240}}]}`,
+		},
+		"cancel": {
+			`"data": {"jobs": {}, "errors": {"5": "job 5 is delayed, and delayed rows are not run here: the key use_columns does not name run_at"}}`,
+			`"data": {"jobs": {"5": {"state": "ignored", "target": "sh"}}}`,
+		},
+		"run-now": {refusal, `"data": {"jobs": {"5": 1763640240}}`},
+		"recurring": {
+			`"error": "rows do not recur here: use_columns does not name schedule"`,
+			`"data": {"rows": [{"job": 6, "target": "sh", "status": "delayed", "schedule": "every 5m", "zone": "UTC", "run_at": 1763640240}]}`,
+		},
+	}
+	handlers := map[string]jobnet.Handler{"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+		return json.RawMessage(`{"workers": [
+			{"name": "w1", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "pdf"], "workerStatus": {"targets": {"mail": {}, "pdf": {}}}},
+			{"name": "w2", "remoteAddr": "a", "remotePort": 2, "targets": ["sh"], "workerStatus": {"targets": {"sh": {}}}}], "memoryUsage": {}}`), nil
+	}}
+	for typ, of := range answers {
+		handlers[typ] = func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			var asked struct {
+				Worker string
+				Rows   bool
+			}
+			_ = json.Unmarshal(request.Data, &asked)
+			var said []string
+			for i, address := range []string{"a:1", "a:2"} {
+				answer := of[i]
+				if typ == "cancel" && !asked.Rows {
+					answer = `"data": {"jobs": {}, "errors": {}}`
+				}
+				if asked.Worker == "" && !asked.Rows || asked.Worker == address {
+					said = append(said, fmt.Sprintf(`{"name": "w%d", "address": %q, %s}`, i+1, address, answer))
+				}
+			}
+			return json.RawMessage(`{"workers": [` + strings.Join(said, ", ") + `]}`), nil
+		}
+	}
+	d := &daemon{port: listen(t, jobnet.ServerConfig{Handlers: handlers})}
+	for args, want := range map[string]string{
+		"why 5":           "job 5 is delayed until ",
+		"show 5":          "job 5 is delayed until ",
+		"cancel 5":        "5    sh      w2      ignored: it will not run\n",
+		"run-now 5":       "5    sh ",
+		"schedule --list": "6    sh ",
+	} {
+		got := jobctl{}.run(t, append([]string{"--port", d.port, "--master"}, strings.Fields(args)...)...)
+		if got.code != 0 || !strings.Contains(got.out, want) || got.err != "" {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/screen"
 	jobnet "jobd/net"
 	"jobd/net/api"
@@ -92,7 +94,7 @@ func (c *Cancelling) Run(ctx context.Context, jobs []Job) error {
 // of them, for rows that nobody has.
 func (c *Cancelling) rounds(ctx context.Context) error {
 	for round := 1; ; round++ {
-		all, err := All[api.CancelAnswer](ctx, c.Daemon, api.Cancel.Name, c.query(!c.Daemon.Master))
+		all, err := All[api.CancelAnswer](ctx, c.Daemon, api.Cancel.Name, c.query(c.left, !c.Daemon.Master))
 		if err != nil {
 			return err
 		}
@@ -102,11 +104,9 @@ func (c *Cancelling) rounds(ctx context.Context) error {
 			c.take(one.From, one.Value, elsewhere)
 		}
 		if c.Daemon.Master && len(c.left) > 0 {
-			answer, by, err := first[api.CancelAnswer](ctx, answered(all), api.Cancel.Name, c.query(true), true)
-			if err != nil {
+			if err := c.rows(ctx, answered(all), elsewhere); err != nil {
 				return err
 			}
-			c.take(by, answer, elsewhere)
 		}
 		if len(c.left) == 0 {
 			return nil
@@ -123,11 +123,42 @@ func (c *Cancelling) rounds(ctx context.Context) error {
 	}
 }
 
-// query is the request about what is left.
-func (c *Cancelling) query(rows bool) api.CancelQuery {
-	grace := c.Grace.Milliseconds()
-	q := api.CancelQuery{IDs: c.left, Grace: &grace, Rows: rows, Schedule: c.Schedule, Targets: make(map[jobnet.Whole]string)}
+// notRunHere is how a worker refuses a delayed row that others may run: it does not use the columns for that.
+const notRunHere = "delayed rows are not run here"
+
+// rows asks for rows that nobody has: for those of each target a worker that serves it, and where that one does
+// not run delayed rows, the next.
+func (c *Cancelling) rows(ctx context.Context, workers []*Worker, elsewhere map[jobnet.Whole]api.ClaimedRow) error {
+	found := map[jobnet.Whole]history.Row{}
+	if len(workers) > 1 {
+		c.Daemon.noteTargets(ctx, workers)
+		found, _ = Rows(ctx, workers, c.left) // whose rows can't be read any worker is asked for
+	}
+	of := map[string][]jobnet.Whole{}
 	for _, id := range c.left {
+		of[found[id].Target] = append(of[found[id].Target], id)
+	}
+	for _, target := range slices.Sorted(maps.Keys(of)) {
+		left, next := of[target], servingFirst(target, workers)
+		for again := true; again; {
+			answer, by, err := first[api.CancelAnswer](ctx, next, api.Cancel.Name, c.query(left, true), true)
+			if err != nil {
+				return err
+			}
+			c.take(by, answer, elsewhere)
+			left = slices.DeleteFunc(left, func(id jobnet.Whole) bool { return !strings.Contains(answer.Errors[id], notRunHere) })
+			next = next[slices.Index(next, by)+1:]
+			again = len(left) > 0 && len(next) > 0 && next[0].serves(target)
+		}
+	}
+	return nil
+}
+
+// query is the request about some jobs.
+func (c *Cancelling) query(jobs []jobnet.Whole, rows bool) api.CancelQuery {
+	grace := c.Grace.Milliseconds()
+	q := api.CancelQuery{IDs: jobs, Grace: &grace, Rows: rows, Schedule: c.Schedule, Targets: make(map[jobnet.Whole]string)}
+	for _, id := range jobs {
 		if target, named := c.targets[id]; named {
 			q.Targets[id] = target
 		}
@@ -143,7 +174,9 @@ func (c *Cancelling) take(from *Worker, answer api.CancelAnswer, elsewhere map[j
 	}
 	for id, why := range answer.Errors {
 		if _, did := c.Done[id]; !did {
-			c.Failed[id] = why
+			if c.Failed[id] = why; from.Name != "" {
+				c.Failed[id] = strings.Replace(why, notRunHere, "delayed rows are not run by "+from.Name, 1)
+			}
 		}
 	}
 	maps.Copy(elsewhere, answer.Elsewhere)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -156,6 +157,9 @@ func findBy[A any](ctx context.Context, d *Daemon, request string, data any, not
 		if one.Err != nil {
 			j.Failed = append(j.Failed, one.From.Named(one.Err))
 		}
+	}
+	if len(j.Workers) > 1 {
+		d.noteTargets(ctx, j.Workers)
 	}
 	return j, nil
 }
@@ -501,8 +505,8 @@ func Follow(ctx context.Context, s Source, q history.Query, tell func(error), gi
 // rowsOnce is how many rows are asked for together.
 const rowsOnce = 1000
 
-// Rows reads what the table says of jobs, without locks, through the first worker that can. Where
-// none can, what was read is given with the error.
+// Rows reads what the table says of jobs, without locks, through the first worker that can, and those of
+// targets that only others serve through these. Where none can, what was read is given with the error.
 func Rows(ctx context.Context, workers []*Worker, ids []jobnet.Whole) (map[jobnet.Whole]history.Row, error) {
 	found := make(map[jobnet.Whole]history.Row, len(ids))
 	for some := range slices.Chunk(ids, rowsOnce) {
@@ -516,9 +520,27 @@ func Rows(ctx context.Context, workers []*Worker, ids []jobnet.Whole) (map[jobne
 			return found, exit.With(exit.Unknown, errors.Join(err, errNoTable))
 		}
 		workers = inTurn(by, workers)
+		foreign := map[string][]jobnet.Whole{} // of each target
 		for _, row := range answer.Rows {
-			found[row.Job] = row
+			if found[row.Job] = row; !by.serves(row.Target) {
+				foreign[row.Target] = append(foreign[row.Target], row.Job)
+			}
 		}
+		if len(foreign) == 0 || by.Address == "" {
+			continue
+		}
+		_ = share(workers, slices.Collect(maps.Keys(foreign)), func(w *Worker, targets []string) error {
+			var ids []jobnet.Whole
+			for _, target := range targets {
+				ids = append(ids, foreign[target]...)
+			}
+			var answer history.RowsAnswer
+			err := w.Ask(ctx, api.JournalRows, map[string]any{"ids": ids}, &answer)
+			for _, row := range answer.Rows {
+				found[row.Job] = row
+			}
+			return err
+		}) // what is known already is true, too
 	}
 	return found, nil
 }

@@ -35,11 +35,15 @@ func Recur(ctx context.Context, d *Daemon, target string, after *jobnet.Whole, m
 	if err != nil {
 		return nil, nil, err
 	}
+	told := false
 	errs = share(workers, targets, func(w *Worker, targets []string) error {
 		rows, err := w.recurring(ctx, api.RecurringQuery{Targets: targets, After: after}, most)
-		all = append(all, rows...)
+		all, told = append(all, rows...), told || err == nil
 		return err
 	})
+	if told { // of targets of workers that do not use the column no row recurs
+		errs = slices.DeleteFunc(errs, func(err error) bool { return strings.Contains(err.Error(), doNotRecur) })
+	}
 	if missed != nil {
 		errs = append(errs, missed)
 	}
@@ -49,6 +53,9 @@ func Recur(ctx context.Context, d *Daemon, target string, after *jobnet.Whole, m
 	}
 	return all, errs, nil
 }
+
+// doNotRecur is how workers say that they do not use the column schedule.
+const doNotRecur = "rows do not recur here"
 
 // recurring asks a worker for rows that recur, page by page, so many at most (0: all).
 func (w *Worker) recurring(ctx context.Context, query api.RecurringQuery, most int) (all []Recurring, err error) {
@@ -193,7 +200,7 @@ func Replan(ctx context.Context, j *Journals, request, done string, jobs []Job) 
 		return nil, nil, err
 	}
 	p.Errors = wrong
-	var ids []jobnet.Whole
+	ids := map[string][]jobnet.Whole{} // of each target
 	for _, job := range jobs {
 		switch row, there := rows[job.ID]; {
 		case !there:
@@ -202,12 +209,16 @@ func Replan(ctx context.Context, j *Journals, request, done string, jobs []Job) 
 		case row.Status != journal.RowDelayed:
 			wrong[job.ID] = notDelayed(row.Status)
 		default:
-			ids = append(ids, job.ID)
+			of := row.Target
+			if len(j.Workers) == 1 {
+				of = "" // one request will do
+			}
+			ids[of] = append(ids[of], job.ID)
 			p.Asked = append(p.Asked, Job{ID: job.ID, Target: row.Target})
 		}
 	}
-	if len(ids) > 0 {
-		answer, err := Plan(ctx, j.Workers, request, done, ids)
+	for _, target := range slices.Sorted(maps.Keys(ids)) {
+		answer, err := Plan(ctx, servingFirst(target, j.Workers), request, done, ids[target])
 		if err != nil {
 			errs = append(errs, err)
 		}

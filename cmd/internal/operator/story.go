@@ -57,7 +57,7 @@ func Tell(ctx context.Context, d *Daemon, job Job, runs int, output bool, clock 
 		a.From.own = a.Value.Name
 	}
 	j := journalsOf(answered(e.answers), note)
-	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.row(), Read: e.read(), clock: clock}
+	s := &Story{Job: job, Verdict: e.verdicts[0], Row: e.verdicts[0].Row, Read: e.read(), clock: clock}
 	s.readRuns(ctx, j, history.Query{Output: output}, runs)
 	if output {
 		s.live = e.live(ctx)
@@ -366,15 +366,16 @@ func (e *explanation) served(ctx context.Context, d *Daemon) {
 	if Silent(e.answers) == nil {
 		return
 	}
-	workers, _, err := d.Workers(ctx)
-	if err != nil {
-		return // then it is not known
+	var silent []*Worker
+	for _, a := range e.answers {
+		if a.Err != nil {
+			silent = append(silent, a.From)
+		}
 	}
+	d.noteTargets(ctx, silent)
 	for i := range e.answers {
-		for _, w := range workers {
-			if a := &e.answers[i]; a.Err != nil && a.From.Address == w.Address {
-				a.Value.Targets = w.Targets
-			}
+		if a := &e.answers[i]; a.Err != nil {
+			a.Value.Targets = a.From.Targets
 		}
 	}
 }
@@ -399,13 +400,3 @@ func readsTable(a Answer[api.Explained]) bool { return a.Err == nil && a.Value.T
 
 // read tells whether anybody could read the table.
 func (e *explanation) read() bool { return slices.ContainsFunc(e.answers, readsTable) }
-
-// row is the row of the one job that was asked about, as the first worker has it that could read it.
-func (e *explanation) row() *api.JobRow {
-	for _, a := range e.answers {
-		if len(a.Value.Jobs) == 1 && a.Value.Jobs[0].Row != nil {
-			return a.Value.Jobs[0].Row
-		}
-	}
-	return nil
-}

@@ -59,6 +59,33 @@ func (d *Daemon) Workers(ctx context.Context) (all []*Worker, missed, err error)
 	return workersOf(d, status.Workers), down(status.Down), nil
 }
 
+// noteTargets notes which targets some workers of a master serve, as far as it tells.
+func (d *Daemon) noteTargets(ctx context.Context, workers []*Worker) {
+	all, _, err := d.Workers(ctx)
+	if err != nil {
+		return
+	}
+	at := map[string]*Worker{}
+	for _, w := range all {
+		at[w.Address] = w
+	}
+	for _, w := range workers {
+		if known := at[w.Address]; known != nil {
+			w.Targets = known.Targets
+		}
+	}
+}
+
+// serves tells whether it serves a target, for all that is known.
+func (w *Worker) serves(target string) bool { return slices.Contains(w.Targets, target) }
+
+// servingFirst is workers with those first that serve a target: they know its terms, and what its rows say of
+// time. Others may not use the columns for that.
+func servingFirst(target string, all []*Worker) []*Worker {
+	serving := slices.DeleteFunc(slices.Clone(all), func(w *Worker) bool { return !w.serves(target) })
+	return append(serving, slices.DeleteFunc(slices.Clone(all), func(w *Worker) bool { return w.serves(target) })...)
+}
+
 // workersOf are the workers of a master that it has told of. Both are sorted by their names.
 func workersOf[S any](d *Daemon, told []api.FleetWorker[S]) []*Worker {
 	slices.SortStableFunc(told, func(a, b api.FleetWorker[S]) int { return strings.Compare(a.Name, b.Name) })
@@ -220,7 +247,7 @@ func open(err error, typ string) bool {
 func share(workers []*Worker, targets []string, ask func(w *Worker, targets []string) error) (errs []error) {
 	left := map[string]bool{}
 	for _, w := range workers {
-		if w.Targets == nil { // it is the only one
+		if w.Address == "" { // it is the only one
 			return some(ask(w, targets))
 		}
 		for _, target := range w.Targets {

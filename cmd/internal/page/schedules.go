@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -76,12 +77,15 @@ func (l *look) replan(request, done, said string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	planned, err := operator.Plan(l.ctx, workers, request, done, []jobnet.Whole{job.ID})
+	planned, errs, err := operator.Replan(l.ctx, &operator.Journals{Workers: workers}, request, done, []operator.Job{job})
 	if err != nil {
 		return nil, err
 	}
 	if why, refused := planned.Errors[job.ID]; refused {
 		return nil, refuse(409, "%v", operator.JobError(job.ID, why))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return []string{fmt.Sprintf(said, job.ID)}, nil
 }

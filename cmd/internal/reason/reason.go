@@ -124,6 +124,7 @@ type Verdict struct {
 	Reason   Code         `json:"reason"`
 	Sentence string       `json:"sentence"`
 	Worker   string       `json:"worker,omitempty"` // who has it, or had it; "" where that is nobody, or not known
+	Row      *api.JobRow  `json:"-"`                // as it counts; nil: there is none, or nobody could read it
 }
 
 // say gives a verdict in words.
@@ -145,7 +146,7 @@ func (d *Verdict) by(t teller) *Verdict {
 
 // Of is the verdict on a job.
 func Of(q Question, answers []Answer) Verdict {
-	v := &view{Question: q}
+	v, counts := &view{Question: q}, 0
 	for _, a := range answers {
 		if a.Err != nil {
 			v.silent = append(v.silent, a)
@@ -158,13 +159,13 @@ func Of(q Question, answers []Answer) Verdict {
 				t.job = job
 			}
 		}
-		if v.row == nil {
-			v.row = t.job.Row
+		if n := weight(t.job); n > counts {
+			v.row, counts = t.job.Row, n
 		}
 		v.told = append(v.told, t)
 	}
 	verdict := v.verdict()
-	verdict.Job = jobnet.Whole(q.Job)
+	verdict.Job, verdict.Row = jobnet.Whole(q.Job), v.row
 	between := " "
 	if verdict.Sentence == NoRow {
 		between = ": "
@@ -173,12 +174,28 @@ func Of(q Question, answers []Answer) Verdict {
 	return *verdict
 }
 
+// weight is how much it counts what a worker says of a row: more where it serves the target, whose terms it
+// knows then, and where it uses the columns that say when a row is due. 0: it says nothing.
+func weight(job api.ExplainedJob) int {
+	n := 0
+	if job.Row == nil {
+		return n
+	}
+	if n++; job.Row.Plan != nil {
+		n++
+	}
+	if job.Target != nil {
+		n += 2
+	}
+	return n
+}
+
 // view is what all workers have answered about one job.
 type view struct {
 	Question
 	told   []teller
 	silent []Answer
-	row    *api.JobRow // as the table has it; nil: there is none, or nobody could read it
+	row    *api.JobRow // as the worker has it whose word counts most; nil: there is none, or nobody could read it
 }
 
 // teller is a worker that has answered, and what it said of the job.

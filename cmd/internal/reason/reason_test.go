@@ -174,7 +174,10 @@ func delayed(t *target, p rowPlan, h *history) job {
 	return job{Row: &row{Target: "mail", Status: "delayed", Plan: &p}, Target: t, Journal: h, Ahead: &ahead{}}
 }
 
-// failedOnce is such a row whose run, or attempt, has failed.
+// unplanned is a delayed row as a worker has it that does not use its columns about time.
+func unplanned(t *target) job { return job{Row: &row{Target: "mail", Status: "delayed"}, Target: t} }
+
+// failedOnce is a delayed row a row whose run, or attempt, has failed.
 func failedOnce(j job, result string, exit int64) job {
 	j.Row.Result, j.Row.Code, j.Row.Finished = result, rowCode(exit), at("11:40:00")/1000
 	return j
@@ -279,7 +282,15 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Ignored, "was ignored at 10:02 on node-1, and does not run: " + bad, []Answer{
 			of("node-1", job{Row: &row{Status: "ignored", Plan: &rowPlan{Schedule: "dayly", Bad: bad}}, Journal: &history{Status: "ignored", At: at("10:02:00"), Reason: bad}}),
 		}},
-		{OddStatus, `is delayed, and delayed rows are not run here: the key use_columns does not name run_at`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
+		{OddStatus, `is delayed, and delayed rows are not run by node-1: the key use_columns there does not name run_at`, []Answer{of("node-1", job{Row: &row{Target: "mail", Status: "delayed"}, Target: idle})}},
+		{OddStatus, `is delayed, and delayed rows are not run by node-2: the key use_columns there does not name run_at`, []Answer{
+			of("node-1", delayed(nil, rowPlan{RunAt: soon}, nil)), of("node-2", unplanned(idle)),
+		}},
+		{Delayed, "is delayed until 12:04 (in 4m)", []Answer{of("node-1", unplanned(nil)), of("node-2", delayed(idle, rowPlan{RunAt: soon}, nil))}},
+		{Delayed, "is delayed until 12:04 (in 4m)", []Answer{of("node-1", unplanned(idle)), of("node-2", delayed(idle, rowPlan{RunAt: soon}, nil))}},
+		{Next, "is due since 11:58, and is the next of its target mail, and node-2 is about to claim it", []Answer{
+			of("node-1", unplanned(looks)), of("node-2", delayed(looks, rowPlan{RunAt: before, Due: true}, nil)),
+		}},
 	}
 }
 

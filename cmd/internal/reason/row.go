@@ -43,7 +43,12 @@ func (v *view) verdict() *Verdict {
 		if v.row.Plan != nil {
 			return v.delayed(v.row.Plan)
 		}
-		return say(OddStatus, "is delayed, and delayed rows are not run here: the key use_columns does not name run_at")
+		who := v.serving()
+		if len(who) == 0 {
+			who = v.told
+		}
+		text := "is delayed, and delayed rows are not run by %s: the key use_columns there does not name run_at%s"
+		return say(OddStatus, text, namesOf(who), v.nobodyServes())
 	}
 	return say(OddStatus, "has the status %q, which jobd does not know: it is left alone", v.row.Status)
 }
@@ -395,6 +400,11 @@ func (v *view) ignored() *Verdict {
 // delayed tells of a row that is not run before its time, and, where that has come, what it waits
 // for.
 func (v *view) delayed(p *api.RowPlan) *Verdict {
+	for i := range v.told {
+		if t := &v.told[i].job; t.Row != nil && t.Row.Plan == nil {
+			t.Target = nil // such rows it does not run
+		}
+	}
 	attempt := ""
 	if p.Attempts > 0 {
 		attempt = fmt.Sprintf(", attempt %s after %s", ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())

@@ -87,6 +87,9 @@ func arrange(root *cmd, args []string) (a arranged, err error) {
 	if len(words) > 0 && chosen == root && elsewhere()[words[0]] != "" {
 		return a, fmt.Errorf("unknown command %s; here that is: jobctl %s", words[0], elsewhere()[words[0]])
 	}
+	if len(words) > 0 && chosen == root && places[0] > 0 && args[places[0]-1] == "--password" {
+		return a, errors.New("--password " + takesNoPassword)
+	}
 	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
 		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}

@@ -218,6 +218,9 @@ func TestPitfall38NoPasswordInArgs(t *testing.T) {
 	if got.code != exit.Usage || !strings.Contains(got.err, "takes no value") || strings.Contains(got.err, "hunter2") {
 		t.Errorf("%+v, want exit code 2 without the password", got)
 	}
+	if got := (jobctl{}).run(t, "--password", "foo", "status"); got.code != exit.Usage || !strings.HasPrefix(got.err, "jobctl: --password takes no value: it asks") {
+		t.Errorf("%+v", got)
+	}
 }
 
 // Wrong usage is told without asking anybody.

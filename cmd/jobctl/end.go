@@ -82,8 +82,7 @@ func (p *program) unfinished(ctx context.Context, w cancelWish) (jobs []operator
 		question += ", and there are more"
 	}
 	if len(jobs) == 0 {
-		p.sayNone("there is no job to cancel")
-		return nil, nil
+		return nil, p.nothing(ctx, w.target, "there is no job of target "+clean(w.target)+" to cancel")
 	}
 	given, err := p.given(ctx, w.consent, question+".", func() error {
 		t := p.table("", "", "JOB", "TARGET")

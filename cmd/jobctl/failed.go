@@ -94,32 +94,36 @@ func (p *program) printFailed(ctx context.Context, j *operator.Journals, q opera
 	if list.Unchecked != nil {
 		return list.Unchecked
 	}
-	if p.json() {
-		return nil
+	nothing := len(list.All)+len(j.Failed) == 0
+	if !p.json() {
+		if list.More {
+			p.sayNone(more, len(list.All), since)
+		}
+		nothing = !p.noteMistaken(ctx, q) && nothing
 	}
-	if list.More {
-		p.sayNone(more, len(list.All), since)
+	if nothing {
+		return p.unserved(ctx, q.Target)
 	}
-	p.noteMistaken(ctx, q)
 	return nil
 }
 
 // noteMistaken tells of rows that were ignored because of what they say, as a schedule that can't be read: no job
-// of theirs has failed. Workers without an index of jobs don't tell.
-func (p *program) noteMistaken(ctx context.Context, q operator.FailedQuery) {
+// of theirs has failed. Workers without an index of jobs don't tell. It tells whether there are any.
+func (p *program) noteMistaken(ctx context.Context, q operator.FailedQuery) bool {
 	query := api.JobsQuery{Status: string(journal.StatusIgnored), Since: q.Since.UnixMilli()}
 	if q.Target != "" {
 		query.Targets = []string{q.Target}
 	}
 	found, err := operator.Jobs(ctx, p.daemon(), query)
 	if err != nil {
-		return
+		return false
 	}
 	mistaken := slices.DeleteFunc(found.Jobs, func(job operator.FoundJob) bool { return strings.HasPrefix(job.Reason, journal.CancelledBy("")) })
 	if len(mistaken) > 0 {
 		p.note(fmt.Errorf("rows that were ignored for a mistake of their own: %d, the newest: job %d: %s; jobctl journal state --status ignored lists all",
 			len(mistaken), mistaken[0].Job, clean(mistaken[0].Reason)))
 	}
+	return len(mistaken) > 0
 }
 
 // rowText is what is to be known of the row, and when it is due again.
@@ -187,8 +191,7 @@ func (r *retrying) run(ctx context.Context, j *operator.Journals) (err error) {
 		}
 		return joined(r.Errs)
 	case len(list) == 0:
-		r.sayNone("there is no job to set back")
-		return nil
+		return r.nothing(ctx, r.wish.target, "there is no job to set back")
 	}
 	if may := r.consent; r.failed || may.dry { // those that were named are meant
 		question := fmt.Sprintf("%s that failed since %s (%s) would be run once more.", screen.Count(len(list), "job"), r.clock(query.Since), ofTargets(list))

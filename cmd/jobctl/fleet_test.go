@@ -400,3 +400,48 @@ func TestAWorkerThatDoesNotServeTheTargetHasNoSay(t *testing.T) {
 		}
 	}
 }
+
+// A filter whose target nobody serves is most likely mistyped: that is an error where it finds nothing. Where it finds
+// nothing of another target, a command that changes jobs says so.
+func TestAFilterThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status":     json.RawMessage(`{"targets": {"mail": {}}}`),
+		"unfinished": json.RawMessage(`{"jobs": []}`), "running": json.RawMessage(`{"jobs": [], "total": 0}`), "recurring": json.RawMessage(`{"rows": []}`),
+		"journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "journal-rows": json.RawMessage(`{"rows": []}`),
+		"journal-events": json.RawMessage(`{"name": "node-1", "cursor": "c", "understood": ["result", "last_line"]}`), "journal-next": json.RawMessage(`{"items": [], "more": false}`),
+	})
+	for args, served := range map[string]output{
+		"cancel --yes":    {err: "jobctl: there is no job of target mail to cancel\n"},
+		"retry --failed":  {err: "jobctl: there is no job to set back\n"},
+		"ps":              {out: "JOB  TARGET  PID  TRY  SINCE  ELAPSED  CPU  MEMORY\n"},
+		"failed":          {out: "JOB  ENDED  TARGET  EXIT  ROW  STDERR\n"},
+		"schedule --list": {out: "JOB  TARGET  SCHEDULE  LAST RUN  RESULT  NEXT RUN\n"},
+	} {
+		jobctl{}.expect(t, d, served, strings.Fields(args+" --target mail")...)
+		want := output{code: 1, out: served.out, err: "jobctl: no worker serves target 'mial'; the nearest that is served is 'mail'\n"}
+		jobctl{}.expect(t, d, want, strings.Fields(args+" --target mial")...)
+	}
+	jobctl{}.expect(t, d, output{}, "cancel", "--target", "mail", "--yes", "--output", "json")
+}
+
+// Where nobody can be asked, reapply changes no row without --yes.
+func TestReapplyAsks(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(`{"targets": {}}`), "journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`),
+		"journal-reapply": json.RawMessage(`{"name": "node-1", "cursor": "c"}`),
+		"journal-next":    json.RawMessage(`{"items": [{"job": 5, "found": {"job": 5, "status": "waiting"}, "want": {"job": 5, "status": "done"}, "did": "would apply"}], "more": false}`),
+	})
+	for _, format := range []string{"table", "json"} {
+		got := jobctl{}.run(t, "--port", d.port, "journal", "reapply", "--output", format)
+		if got.code != 2 || !strings.Contains(got.out, "would apply") || !strings.Contains(got.err, "1 rows would be updated to what the journals say. There is no terminal to ask at: give --yes") {
+			t.Errorf("%+v", got)
+		}
+	}
+	for _, asked := range d.asked() {
+		if strings.HasPrefix(asked, "journal-reapply ") && !strings.Contains(asked, `"unknown":true`) && !strings.Contains(asked, `"dry_run":true`) {
+			t.Errorf("asked %q without a yes", asked)
+		}
+	}
+}

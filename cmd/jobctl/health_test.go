@@ -46,7 +46,7 @@ func TestHealthOfAWorker(t *testing.T) {
 			"JOBD CRITICAL - worker node-1: the database is away: no route / to",
 		},
 		"a reason of an older worker": {`,"database": {"reachable": false, "error": "it is off"}`, recent, "", 2, "JOBD CRITICAL - worker node-1: the database is away: it is off"},
-		"old":                         {"", old, "", 1, "JOBD WARNING - worker node-1: the oldest row of target mail waits for 20m0s, 4 of 5"},
+		"old":                         {"", old, "", 1, "JOBD WARNING - worker node-1: the oldest row of target mail waits for 20m0s; 4 of 5"},
 		"max age":                     {"", old, " --max-age 15m", 2, "JOBD CRITICAL - worker node-1: the oldest row of target mail waits for 20m0s"},
 		"max age, younger":            {"", old, " --max-age 30m", 0, "JOBD OK - "},
 		"max lag": {
@@ -60,19 +60,19 @@ func TestHealthOfAWorker(t *testing.T) {
 		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: it is not registered with the master 10.0.0.1:7081: refused"},
 		"uncounted": {
 			"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3,
-			"JOBD UNKNOWN - worker node-1: the number of waiting rows is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known",
+			"JOBD UNKNOWN - worker node-1: the number of waiting rows is not known: rows of target mail: too slow; 4 of 5 slots in use, how many rows wait is not known",
 		},
 		"away, uncounted": {
 			`,"database": {"reachable": false, "error": "it is off"}`, `{"targets": {"mail": {"error": "it is off"}}}`, "", 2,
-			"JOBD CRITICAL - worker node-1: the database is away: it is off, 4 of 5 slots in use, how many rows wait is not known",
+			"JOBD CRITICAL - worker node-1: the database is away: it is off; 4 of 5 slots in use, how many rows wait is not known",
 		},
 		"paused": {
 			`,"targets": {"mail": {"concurrency": 5, "paused": true}}`, old, "", 1,
-			"JOBD WARNING - worker node-1: the oldest row of target mail, which is paused, waits for 20m0s, 0 of 5",
+			"JOBD WARNING - worker node-1: the oldest row of target mail, which is paused, waits for 20m0s; 0 of 5",
 		},
 		"a configuration with a mistake": {
 			`,"configRefusedSince": "2026-11-20T11:59:00Z"`, recent, "", 1,
-			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force (jobctl reload shows the line), 4 of 5",
+			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and the old one stays in force (jobctl reload shows the line); 4 of 5",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,15 @@ func TestHealthOfAMaster(t *testing.T) {
 		"all are silent": {away, "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: worker two: no answer"},
 		"the master refuses changes": {
 			well, `,"troubles": [{"what": "journal", "why": "no space\nleft"}]`, "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: the master refuses changes: no space / left, 1 worker, 4 of 5 slots in use, 7 rows wait",
+			"JOBD WARNING - master at 127.0.0.1:%s: the master refuses changes: no space / left; 1 worker, 4 of 5 slots in use, 7 rows wait",
 		},
 		"a worker is down": {
 			well, fmt.Sprintf(`,"down": [{"name": "w2", "targets": ["mail"], "since": %d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
-			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s, 1 worker, 4 of 5 slots in use, 7 rows wait",
+			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s; 1 worker, 4 of 5 slots in use, 7 rows wait",
+		},
+		"two troubles": {
+			well, fmt.Sprintf(`,"down": [{"name": "w2", "since": %d}, {"name": "w3", "since": %[1]d}]`, jobctlNow.UnixMilli()-60_000), "", 1,
+			"JOBD WARNING - master at 127.0.0.1:%s: worker w2 down for 1m0s; worker w3 down for 1m0s; 1 worker, 4 of 5 slots in use, 7 rows wait",
 		},
 		"unserved, and not poked": {
 			strings.ReplaceAll(well, `"mail"`, `"print"`), "", " --max-age 30s", 2,

@@ -85,7 +85,8 @@ func describedRow(row *history.Row, none string) string {
 func (p *program) journalReapply() *cmd {
 	var since time.Time
 	var lost []string
-	var dry, yes, accept bool
+	var may consent
+	accept := false
 	c := command("journal reapply [--since TIME] [--journal DIR]", "after the table was restored from a backup: bring its rows up to what the journals know", func(ctx context.Context, args []string) error {
 		return p.read(ctx, nil, func(ctx context.Context, j *operator.Journals) error {
 			run := func(dry bool) (brought int, err error) {
@@ -98,7 +99,7 @@ func (p *program) journalReapply() *cmd {
 				}
 				return r.brought, err
 			}
-			if !dry && !yes && !p.json() && p.canAsk() {
+			if !may.dry && !may.yes {
 				would, err := run(true)
 				if would == 0 {
 					return err
@@ -107,14 +108,13 @@ func (p *program) journalReapply() *cmd {
 					return err
 				}
 			}
-			_, err := run(dry)
+			_, err := run(may.dry)
 			return err
 		})
 	})
 	c.FlagSet.Func("since", "only jobs with events from this time on: the time of the backup", p.moment(&since))
 	c.FlagSet.Func("journal", "the journal of a lost worker, a folder on the machine of a worker; more than once for several", folders(&lost))
-	c.FlagSet.BoolVar(&dry, "dry-run", false, "only show what would be done")
-	c.FlagSet.BoolVar(&yes, "yes", false, "on a terminal: change rows at once, without a question")
+	may.flags(c, "")
 	c.FlagSet.BoolVar(&accept, "accept-unknown", false, "go on although no journal knows whether some waiting rows have run")
 	return c
 }

@@ -214,16 +214,20 @@ func (p *program) showRunning(ctx context.Context, c *operator.Daemon, query api
 	if err != nil {
 		return err
 	}
+	failed := all.Silent
+	if failed == nil && len(all.Jobs) == 0 {
+		failed = p.unserved(ctx, strings.Join(query.Targets, ""))
+	}
 	if p.json() {
 		p.printJSON(all)
-		return all.Silent
+		return failed
 	}
 	_ = p.runningTable(all, c.Master).end(all.Silent)
 	if hidden := all.Total - len(all.Jobs); hidden > 0 {
 		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
 			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))
 	}
-	return all.Silent
+	return failed
 }
 
 func (p *program) runningTable(all operator.RunningJobs, workers bool) *table {

@@ -323,10 +323,13 @@ func (c *config) register(set *conf.Set) {
 	set.Add("timeout", "", "how long a command may take in all; 0: no limit. Without it [each answer may take 10 s](jobctl.md#how-long-it-waits)", conf.Duration(&c.timeout, 0))
 }
 
+// takesNoPassword is what is said of --password with a value.
+const takesNoPassword = "takes no value: it asks, so that nobody sees the password in the list of processes"
+
 func (c *config) validate(set *conf.Set) {
 	if set.Given("password") && set.FromFlag("password") {
 		if c.password != "true" {
-			set.Bad("password", "takes no value: it asks, so that nobody sees the password in the list of processes")
+			set.Bad("password", takesNoPassword)
 		}
 		c.password, c.askPassword = "", true
 	}

@@ -85,6 +85,20 @@ func wanted(s *operator.Census, targets []string) ([]operator.Tally, error) {
 	return slices.DeleteFunc(all, func(t operator.Tally) bool { return !slices.Contains(targets, t.Target) }), nil
 }
 
+// unserved is the error of a command that has found nothing of a target ("": of any) which no worker serves: its
+// name may be misspelt.
+func (p *program) unserved(ctx context.Context, target string) error {
+	if target == "" {
+		return nil
+	}
+	s, err := operator.TakeCensus(ctx, p.daemon())
+	if err != nil || s.Silent() != nil {
+		return nil // nobody can tell
+	}
+	_, err = wanted(s, []string{target})
+	return err
+}
+
 // queued is a target as queue prints it. What nobody can tell is nil.
 type queued struct {
 	Target     string `json:"target"`
@@ -303,6 +317,9 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 		return exit.Join(errs...)
 	}
 	p.printRecurring(all)
+	if len(all)+len(errs) == 0 {
+		return p.unserved(ctx, target)
+	}
 	return exit.Join(errs...)
 }
 

@@ -101,9 +101,9 @@ func TestHealthOfATargetThatCannotStart(t *testing.T) {
 			t.Parallel()
 			d := healthDaemon(t, healthAnswer("node-1", `,"targets": {"mail": {"concurrency": 5`+test.target+`}}`+test.worker), fmt.Sprintf(waitingRows, jobctlNow.Unix()-1200))
 			got := jobctl{}.run(t, "--port", d.port, "health")
-			want := "the oldest row of target mail waits for 20m0s,"
+			want := "the oldest row of target mail waits for 20m0s;"
 			if test.stuck {
-				want = "the oldest row of target mail, whose jobs can't be started, waits for 20m0s,"
+				want = "the oldest row of target mail, whose jobs can't be started, waits for 20m0s;"
 			}
 			if !strings.Contains(got.out, want) || strings.Contains(got.out, "paused") {
 				t.Errorf("\n got %s\nwant %s", got.out, want)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -144,6 +145,16 @@ func (p *program) sayNone(format string, args ...any) {
 	if p.terminal {
 		p.say(format+"\n", args...)
 	}
+}
+
+// nothing ends a command that changes jobs and has found none: it says so, or that no worker serves the target ("":
+// of any) that they were to be of.
+func (p *program) nothing(ctx context.Context, target, text string) error {
+	err := p.unserved(ctx, target)
+	if err == nil && !p.json() {
+		p.note(errors.New(text))
+	}
+	return err
 }
 
 // flush prints the rows so far, and the head before the first ones.

@@ -405,10 +405,13 @@ func (p *program) printHealth(h *operator.Health) {
 // errTold is the error of a run that has told all that there is to tell.
 var errTold = errors.New("")
 
-// healthLine is the line: what is wrong, and how it is, without a bar, behind which monitoring
+// healthLine is the line: what is wrong, with "; " behind each, and how it is, without a bar, behind which monitoring
 // expects numbers.
 func healthLine(h *operator.Health, problems []string) string {
-	text := strings.Join(append(problems, h.Notes...), ", ")
+	text := strings.Join(problems, "; ")
+	if notes := strings.Join(h.Notes, ", "); notes != "" {
+		text += when(text != "", "; ") + notes
+	}
 	line := "JOBD " + h.State.String() + " - " + h.Who + ": " + cmp.Or(text, "it is well")
 	return strings.ReplaceAll(strings.Join(strings.Fields(line), " "), "|", "/")
 }

@@ -36,7 +36,7 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 	must.Equal(t, db.Count(t, "status = 'waiting'"), 5, "after a dry run … rows are waiting, not 5")
 	expect(t, 0, nil, worker.Addr, "journal", "reapply", "--since", "2100-01-01")
 	must.Equal(t, db.Count(t, "status = 'waiting'"), 5, "nothing happened since 2100, and … rows are waiting, not 5")
-	expect(t, 0, []string{"applied"}, worker.Addr, "journal", "reapply")
+	expect(t, 0, []string{"applied"}, worker.Addr, "journal", "reapply", "--yes")
 	check.Equal(t, rows(t, db), before, "the table is … and was")
 	expect(t, 0, nil, worker.Addr, "journal", "diff")
 
@@ -72,7 +72,7 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 	expect(t, 1, []string{
 		"which is no claim of this journal", "done otherwise than the journal says", "set back by hand after the journal's claim",
 		"its target is 'other'", "unlike the row that the journal claimed", "rows are never inserted", "refused, and left as found: 6",
-	}, worker.Addr, "journal", "reapply")
+	}, worker.Addr, "journal", "reapply", "--yes")
 	check.Equal(t, rows(t, db), before, "refused rows were changed: … were")
 }
 
@@ -114,7 +114,7 @@ func TestReapplyKilledBetweenSteps(t *testing.T) {
 		worker := idle.StartWorker(t)
 		stop := make(chan int, 1)
 		go func() {
-			_, _, code := ctl(t, worker.Addr, "journal", "reapply")
+			_, _, code := ctl(t, worker.Addr, "journal", "reapply", "--yes")
 			stop <- code
 		}()
 		harness.Until(t, func() string {
@@ -132,7 +132,7 @@ func TestReapplyKilledBetweenSteps(t *testing.T) {
 		t.Error("all was done before the last kill")
 	}
 	worker = idle.StartWorker(t)
-	expect(t, 0, nil, worker.Addr, "journal", "reapply")
+	expect(t, 0, nil, worker.Addr, "journal", "reapply", "--yes")
 	check.Equal(t, checksum(t, db), want, "the table is not what it was")
 	expect(t, 0, []string{"verified: "}, worker.Addr, "journal", "verify")
 }

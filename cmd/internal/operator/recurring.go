@@ -159,9 +159,9 @@ func (r Recurring) Late() (late time.Duration, known bool) {
 	return time.Duration(r.Started-r.Planned) * time.Second, true
 }
 
-// Plan has a worker change the plans of delayed rows: run-now, pause-schedule or continue-schedule. done is the
+// planRows has a worker change the plans of delayed rows: run-now, pause-schedule or continue-schedule. done is the
 // word for what is done to them.
-func Plan(ctx context.Context, workers []*Worker, request, done string, ids []jobnet.Whole) (planned api.PlannedRows, err error) {
+func planRows(ctx context.Context, workers []*Worker, request, done string, ids []jobnet.Whole) (planned api.PlannedRows, err error) {
 	planned, by, err := first[api.PlannedRows](ctx, workers, request, api.PlanRows{IDs: ids}, true)
 	switch {
 	case err == nil:
@@ -218,7 +218,7 @@ func Replan(ctx context.Context, j *Journals, request, done string, jobs []Job) 
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(ids)) {
-		answer, err := Plan(ctx, servingFirst(target, j.Workers), request, done, ids[target])
+		answer, err := planRows(ctx, servingFirst(target, j.Workers), request, done, ids[target])
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -28,6 +28,9 @@ func (v *view) verdict() *Verdict {
 	case v.row == nil:
 		return v.rowless()
 	}
+	if changed := v.changed(); changed != nil {
+		return changed
+	}
 	switch v.row.Status {
 	case journal.RowDone:
 		return v.ended()
@@ -297,6 +300,25 @@ func (v *view) formerly(is string, t teller) *Verdict {
 		owed = ": " + s.Why
 	}
 	return say(Behind, "%s on %s, which its row does not show yet%s", outcome, t.Name, owed)
+}
+
+// changed tells of a row that somebody else has made done or ignored while a worker had the job: how its run
+// ended only the journal knows. nil: the row is as jobd left it.
+func (v *view) changed() *Verdict {
+	t := v.newestOf(func(teller) bool { return true })
+	if t == nil || v.row.Status != journal.RowDone && v.row.Status != journal.RowIgnored {
+		return nil
+	}
+	h := t.history()
+	if h.Status != string(journal.StatusDone) || !h.Lost && h.Found == nil || v.row.Status == journal.RowDone && v.row.Result == h.Result {
+		return nil
+	}
+	text := "has a row that was made %s by somebody else than jobd; its run ended%s on %s, as the journal there says: %s"
+	verdict := say(Conflict, text, v.row.Status, v.at(cmp.Or(h.Ended, h.At)), t.Name, result(h)).by(*t)
+	if h.Cancelled != 0 {
+		verdict.add("; it was cancelled%s", behind(" by ", whoOf(h.CancelledBy)))
+	}
+	return verdict
 }
 
 // inStderr begins the stderr of a job of which nobody saw the end, as the reason does without the

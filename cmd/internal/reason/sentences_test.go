@@ -36,6 +36,14 @@ func TestSentences(t *testing.T) {
 		{Cancelling, "was cancelled at 10:05 by 10.0.0.5, and is ending: it runs on node-1 since 10:02 (pid 7)", []Answer{
 			of("node-1", job{Here: &here{Phase: "running", Since: ten, PID: 7}, Journal: &history{Cancelled: at("10:05:00"), CancelledBy: "10.0.0.5:99"}}),
 		}},
+		{Conflict, "has a row that was made done by somebody else than jobd; its run ended at 10:02 on node-1, as the journal there says: killed by SIGTERM; it was cancelled by 10.0.0.5", []Answer{
+			of("node-1", job{Row: &row{Target: "mail", Status: "done"}, Journal: &history{
+				Status: "done", At: at("10:05:00"), Ended: ten, Lost: true, Result: "fail", Signal: "SIGTERM", Cancelled: ten, CancelledBy: "10.0.0.5:99",
+			}}),
+		}},
+		{Conflict, "has a row that was made ignored by somebody else than jobd; its run ended at 10:02 on node-1, as the journal there says: ok", []Answer{
+			of("node-1", job{Row: &row{Target: "mail", Status: "ignored"}, Journal: &history{Status: "done", Ended: ten, Found: &api.FoundRow{Status: "ignored"}, Result: "ok"}}),
+		}},
 		{Starting, "is being started on node-1", []Answer{of("node-1", job{Here: &here{Phase: "starting"}})}},
 		{Starting, "is being started on node-1, and waits for a Gearman worker that asks for a job", []Answer{
 			of("node-1", job{Here: &here{Phase: "starting", Reason: "a Gearman worker that asks for a job"}}),

@@ -395,18 +395,18 @@ func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
 // superseded tells whether the job was claimed again since, or its row set back. If a COMMIT gets no
 // answer, its changes are applied a second time. By then somebody may have reset the row, and this
 // worker may have claimed it anew: that is no conflict. If the job is under way, the state tells its
-// claim. If it has ended, the row decides where it is gone or shows a newer start, else the history
-// does. A newer start shows that another worker has claimed the row since. After the end of this claim
-// that is no conflict. During this claim it is one: the row was taken from this worker, and the job is
-// not started here.
+// claim. If it has ended, a row that is gone is in conflict, and of any other the history tells. A running
+// whose claim is over is never in conflict: what ended the claim is owed to the row, too, and tells whether
+// somebody took it. During the claim it is: the row was taken from this worker, and the job is not started
+// here.
 func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, error) {
 	var job journal.Job
 	m.Source.View(func(s *journal.State) { job = s.Job(c.Job) })
 	if !job.Status.Ended() {
 		return job.Token != c.Token, nil
 	}
-	if o.Found == nil || o.Passed {
-		return o.Passed, nil
+	if over := c.Status == journal.RowRunning; over || o.Found == nil {
+		return over, nil
 	}
 	if retried, err := m.Source.Retried(ctx, c.Job, c.first); err != nil || retried {
 		return retried, err

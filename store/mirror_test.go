@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -295,4 +296,54 @@ func TestThousandsWaitCheaply(t *testing.T) {
 	for _, shown := range waiting {
 		await(t, "a client", shown)
 	}
+}
+
+// Regression: a mirror that goes over its last steps again, after a crash, found the running of a claim that
+// was given up since, and the row with another worker's claim: it told of a conflict. What ended a claim is
+// owed to the row, too, and tells whether somebody has changed it.
+func TestARunningWhoseClaimIsOverIsNoConflict(t *testing.T) {
+	t.Parallel()
+	const ours, others = "@aaaa00001", "@bbbb00001"
+	for name, test := range map[string]struct {
+		over  *journal.Draft // nil: the claim is under way
+		found string         // status of the row, which is another worker's; "": it is gone
+		wants []string       // what the conflicts tell that the row should have become
+	}{
+		"given back, and claimed":  {over: new(released(1)), found: journal.RowAccepted},
+		"given back, and running":  {over: new(released(1)), found: journal.RowRunning},
+		"given back, and gone":     {over: new(released(1))},
+		"ended, and taken":         {over: new(done(1)), found: journal.RowAccepted, wants: []string{journal.RowDone}},
+		"ended, and gone":          {over: new(done(1)), wants: []string{journal.RowDone}},
+		"under way, and taken":     {found: journal.RowAccepted, wants: []string{journal.RowRunning}},
+		"under way, and runs":      {found: journal.RowRunning, wants: []string{journal.RowRunning}},
+		"under way, and gone":      {wants: []string{journal.RowRunning}},
+		"under way, and waits now": {found: journal.RowWaiting, wants: []string{journal.RowRunning}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, table := openJournal(t), storetest.NewMemory("")
+			if test.found != "" {
+				table.Put(1, test.found, others)
+			}
+			last := add(t, j, accepted(1, ours), running(1))
+			if test.over != nil {
+				last = add(t, j, *test.over)
+			}
+			m := mirrorOf(oneByOne{j}, j, table)
+			run(t, m)
+			shown(t, m, last)
+			var wants []string
+			for _, conflict := range of[journal.Conflict](t, j) {
+				wants = append(wants, conflict.Wanted)
+			}
+			check.Equal(t, fmt.Sprint(wants), fmt.Sprint(test.wants), "conflicts about a row that should be")
+		})
+	}
+}
+
+// oneByOne is a journal of which each event is a batch of its own.
+type oneByOne struct{ *eventlog.Log }
+
+func (j oneByOne) Next(ctx context.Context, after uint64, _ int) ([]journal.Event, error) {
+	return j.Log.Next(ctx, after, 1)
 }

@@ -200,11 +200,8 @@ const (
 // Outcome tells what became of one change.
 type Outcome struct {
 	Fate  Fate
-	Newer bool // for Lost: the row was created after the claim, so it is another job that got an old id again
-	// Passed: for Lost, of running: the row shows a newer start, so that this one was shown before if
-	// its claim is over.
-	Passed bool
-	Found  *journal.Row // what the row holds instead, for Lost, or still, for Refused and Edited; nil: it is gone
+	Newer bool         // for Lost: the row was created after the claim, so it is another job that got an old id again
+	Found *journal.Row // what the row holds instead, for Lost, or still, for Refused and Edited; nil: it is gone
 	// Note: for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for
 	// the operator.
 	Note string

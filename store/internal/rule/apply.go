@@ -234,8 +234,7 @@ func (a *Application) Judge(ctx context.Context, r *Reader) error {
 //
 // Where rows may come back, a row that is ours still, but has another schedule, is for the mirror to
 // plan anew; and workers share a row over time: one with a newer end, that is not ours, has had this
-// end before. A newer start says the same of a running, but only where that claim is over, which the
-// table can't know: the mirror does.
+// end before.
 func Judge(change store.Change, found *store.Seen, uses store.Uses) store.Outcome {
 	if change.GivesBack() {
 		return store.Outcome{Fate: store.Applied}
@@ -263,19 +262,10 @@ func Judge(change store.Change, found *store.Seen, uses store.Uses) store.Outcom
 	if !later && change.EndsRun() && found.Status != journal.RowDone && found.Finished != 0 && found.Finished == store.Seconds(change.Finish) {
 		return store.Outcome{Fate: store.Applied} // and set back, or claimed again, since: its time stays until the next end
 	}
-	passed := !later && uses.Delays() && found.Owner != change.Token && wentOn(change, found)
-	if passed && change.EndsRun() {
+	if !later && uses.Delays() && found.Owner != change.Token && change.EndsRun() && found.Finished > store.Seconds(change.Finish) {
 		return store.Outcome{Fate: store.Applied}
 	}
-	return store.Outcome{Fate: store.Lost, Found: &found.Row, Newer: later, Passed: passed}
-}
-
-// wentOn tells whether a row shows a newer end than the change brings, or a newer start.
-func wentOn(change store.Change, found *store.Seen) bool {
-	if change.Status == journal.RowRunning {
-		return found.Started > store.Seconds(change.Start)
-	}
-	return change.EndsRun() && found.Finished > store.Seconds(change.Finish)
+	return store.Outcome{Fate: store.Lost, Found: &found.Row, Newer: later}
 }
 
 // isEdited tells whether a row that is ours has another schedule than its end was planned from.

@@ -244,7 +244,7 @@ func TestJudgeWhereRowsComeBack(t *testing.T) {
 	unplanned := again
 	unplanned.Plan = nil
 	reset := row("delayed", token, 90, 150)
-	const applied, lost, passed = "applied", "lost", "passed"
+	const applied, lost = "applied", "lost"
 	for _, c := range []struct {
 		name         string
 		change       store.Change
@@ -259,7 +259,7 @@ func TestJudgeWhereRowsComeBack(t *testing.T) {
 		{"an older end", again, row("delayed", "", 60, 99), lost, lost},
 		{"a newer end, and our token", again, reset, lost, lost},
 		{"started before, and came back since", running, row("delayed", "", 100, 120), applied, lost},
-		{"a newer start", running, row("running", "@other0000", 110, 100), passed, lost},
+		{"a newer start", running, row("running", "@other0000", 110, 100), lost, lost},
 		{"an older start", running, row("running", "@other0000", 90, 50), lost, lost},
 		{"edited", again, edited, "edited", "held"},
 		{"its zone was edited", done, moved, "edited", "held"},
@@ -284,8 +284,6 @@ func TestJudgeWhereRowsComeBack(t *testing.T) {
 
 func word(o store.Outcome) string {
 	switch {
-	case o.Passed:
-		return "passed"
 	case o.Fate == store.Applied:
 		return "applied"
 	case o.Fate == store.Lost:

@@ -206,7 +206,7 @@ func (w *Worker) runnerName() (string, error) {
 		return name, err
 	}
 	if before != "" && !w.Keeper.Ended(before) {
-		w.Logger.Error("the runner was replaced, and not by this worker", "runner", name, "before", before)
+		w.Logger.Warn("the runner before did not end in order, as if killed; another one has its place", "runner", name, "before", before)
 		if _, err := w.append(journal.Draft{Payload: journal.Runner{Instance: name, Before: before}}); err != nil {
 			return "", err
 		}

@@ -366,12 +366,15 @@ func (c *Config) spawn(listener *net.UnixListener) (pid int, err error) {
 		})
 		if err == nil {
 			pid = process.Pid
-			go process.Wait() // it may end before its worker does
+			go reap(process)
 		}
 		return err
 	})
 	return pid, err
 }
+
+// reap waits for a runner that ends before its worker does.
+func reap(process *os.Process) { _, _ = process.Wait() }
 
 // isOwn tells the worker's own variables, passwords among them, and what the service manager says to
 // the worker alone. A runner has no use for them.

@@ -215,7 +215,7 @@ func (f field) refuse(text string) error {
 	case text == "l" || strings.HasSuffix(text, "l") && f.beyond != 0 || text == "lw":
 		return errors.New("an L is not supported: write monthly last 23:00 for the last day of the month")
 	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
-		return errors.New("W is not supported: write the days on which the job must look, and let it decide, as in 0 1 14-16 * *")
+		return errors.New("a W is not supported: write the days on which the job must look, and let it decide, as in 0 1 14-16 * *")
 	case len(f.names) == 0:
 		return fmt.Errorf("%q is not a value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
 	case f.nameless:

@@ -44,6 +44,7 @@ func peers(t *testing.T) []peer {
 	peers := []peer{
 		{name: "libgearman", command: []string{native}, hears: all, delays: true},
 		{name: "php-gearman", command: []string{"php", filepath.Join(testdata, "peer.php")}, hears: all},
+		{name: "php-gearman-loop", command: []string{"php", filepath.Join(testdata, "peer.php")}, env: []string{"NON_BLOCKING=1"}, hears: all},
 		{name: "Gearman-Client", command: []string{"perl", filepath.Join(testdata, "peer.pl")}, hears: map[string][]string{
 			"talk":  {"status 1/2", "complete c:hi"}, // a worker sends nothing else
 			"fail":  {"fail"},

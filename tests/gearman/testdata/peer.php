@@ -30,7 +30,16 @@ if ($role === 'worker') {
         },
     ];
     foreach ($functions as $name => $run) {
-        $worker->addFunction("$prefix.$name", $run);
+        $worker->addFunction("$prefix.$name", $run, null, 300_000);
+    }
+    if (getenv('NON_BLOCKING')) { // as the workers of GearmanManager do
+        $worker->addOptions(GEARMAN_WORKER_NON_BLOCKING);
+        $worker->setTimeout(5000);
+    }
+    while (getenv('NON_BLOCKING')) {
+        if (!@$worker->work() && in_array($worker->returnCode(), [GEARMAN_IO_WAIT, GEARMAN_NO_JOBS])) {
+            @$worker->wait();
+        }
     }
     while (true) {
         if (!@$worker->work()) {

@@ -130,7 +130,7 @@ func TestRowsThatSomebodyHoldsAreTakenWhenTheyAreFree(t *testing.T) {
 	ids := db.fill(t, 200)
 	one := map[string]int{"a": 1}
 	claims(t, table, one, accept, ids[0])
-	holder := db.begin(t, "SELECT * FROM jobs WHERE id BETWEEN 2 AND 30 FOR UPDATE") // which locks the next one, too
+	holder := db.begin(t, "UPDATE jobs SET time_created = 2 WHERE id BETWEEN 2 AND 30", "UPDATE jobs SET time_created = 2 WHERE id = 31")
 	next := held + 1
 	for range 40 {
 		claims(t, table, one, accept, ids[next])

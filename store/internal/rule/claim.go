@@ -148,14 +148,15 @@ func (s *Shape) Lines(results *sql.Rows, of Statement, names []string) (lines []
 	return lines, results.Err()
 }
 
-// Decision is the statement that makes of rows what a claim decided.
+// Decision is the statement that makes of rows what a claim decided. It finds them by their ids: where few rows wait,
+// MySQL finds them by their status else, and meets those of other claims.
 func (s *Shape) Decision(v Verdict) Statement {
 	set, args := Set(v.Write(s), s.Quote)
 	for _, id := range v.Jobs {
 		args = append(args, id)
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(v.Jobs)), ",")
-	return Statement{Query: "UPDATE " + s.Table + " SET " + set + " WHERE id IN (" + marks + ") AND " + v.Guard(), Args: args}
+	return Statement{Query: "UPDATE " + s.Table + s.ByKey + " SET " + set + " WHERE id IN (" + marks + ") AND " + v.Guard(), Args: args}
 }
 
 // Update is the statement that applies a change to the rows of some jobs, in two parts, between which
@@ -164,7 +165,7 @@ func (s *Shape) Update(change store.Change, reduced bool) (set, guard string, ar
 	set, args = Set(s.Write(change, reduced), s.Quote)
 	unedited, schedule := Unedited(change, s.Uses)
 	guard = ") AND " + isUnderWay + " AND " + s.Quote(s.Owner) + " = ?" + unedited
-	return "UPDATE " + s.Table + " SET " + set + " WHERE id IN (", guard, args, append([]any{change.Token}, schedule...)
+	return "UPDATE " + s.Table + s.ByKey + " SET " + set + " WHERE id IN (", guard, args, append([]any{change.Token}, schedule...)
 }
 
 // List is ids as SQL takes them between the brackets of IN.

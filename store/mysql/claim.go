@@ -361,11 +361,13 @@ func (c *candidates) clock() time.Time {
 }
 
 // take gives an ask what is known of its target, if the last claim was a full one, and not long ago: who claims
-// rarely looks from the front. Candidates that are too old or too few are left out.
+// rarely looks from the front, and so does everybody for a while where somebody holds the first rows. Candidates
+// that are too old or too few are left out.
 func (c *candidates) take(one *ask) (known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock()
+	one.IDs = nil // of a try that failed
 	last, full := c.of[one.Target]
 	if !full || now.Sub(last.at) >= listAge {
 		return false
